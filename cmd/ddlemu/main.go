@@ -29,8 +29,8 @@ func main() {
 	os.Exit(run(context.Background(), g, arguments(os.Args)))
 }
 
-// arguments returns the arguments of ddlemu. If the program is called ddlemu-ssh or ssh, by a link, they are those of
-// `ddlemu ssh`, for launchers that accept only the path of a program.
+// arguments returns the arguments of ddlemu. If the program is called ddlemu-ssh or ssh, by a link, they are the
+// arguments of `ddlemu ssh`, for launchers that accept only the path of a program.
 func arguments(args []string) []string {
 	switch filepath.Base(args[0]) {
 	case "ddlemu-ssh", fabriccmd.SSHCommand:

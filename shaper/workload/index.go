@@ -176,7 +176,7 @@ func (b *builder) head() error {
 	return b.families()
 }
 
-// comm adds a communicator to those of its name.
+// comm adds a communicator to the communicators of its name.
 func (b *builder) comm(i int, c Comm) error {
 	if err := b.distinct(c.Ranks); err != nil {
 		return err

@@ -115,7 +115,7 @@ func (o *Op) StreamName() string { return cmp.Or(o.Stream, "0") }
 // HasStream says whether operations of kind k execute on a stream.
 func (k Kind) HasStream() bool { return k != Wait && k != Step }
 
-// Parts are the calls of NCCL that o makes: those of a group, or o if it is a collective, send or receive.
+// Parts are the calls of NCCL that o makes: the calls of a group, or o if it is a collective, send or receive.
 func (o *Op) Parts() iter.Seq[*Op] {
 	return func(yield func(*Op) bool) {
 		switch o.Kind {

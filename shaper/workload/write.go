@@ -39,7 +39,7 @@ func (w *Writer) Op(o *Op) error {
 	return nil
 }
 
-// Flush writes what is left.
+// Flush writes the buffered lines.
 func (w *Writer) Flush() error {
 	if err := w.out.Flush(); err != nil {
 		return fmt.Errorf("write a workload: %w", err)

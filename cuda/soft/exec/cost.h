@@ -102,7 +102,7 @@ public:
 private:
 	int64_t ends_ = 0; // 0: it takes no time
 	bool runs_ = false;
-	// On a real clock only: the time now, and that of the last two looks.
+	// On a real clock only: the time now, and the time of the last two looks.
 	int64_t now_ = 0, looked_ = 0, looked_before_ = 0;
 	uint64_t bytes_ = 0; // that the action moves
 };
@@ -157,7 +157,7 @@ constexpr uint32_t kWords = 8;
 // The ranks of a communicator that are on the node of this one, which has so many GPUs of the job.
 std::vector<int> ranks_on_node(const Comm &c, int gpus);
 
-// Returns the direct flow of a connection of a rank. words: the connection's, or those of the one of its members in
+// Returns the direct flow of a connection of a rank. words: the connection's words, or the words of the member in
 // multicast memory which is at the rank `peer`. cost: the runner's.
 Direct direct_flow(const Comm &c, const PeerConn &conn, char *words, int peer, int channel, bool sends,
 	const ddlemu_node_cost *cost);

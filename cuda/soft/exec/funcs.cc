@@ -60,7 +60,7 @@ bool exists(const Row &r)
 	return std::strncmp(algo, "NVLS", 4) != 0 || nvls_has(op, type);
 }
 
-// Returns the function whose code is used: signed integers use that of unsigned ones if two's complement gives the
+// Returns the function whose code is used: signed integers use the code of unsigned ones if two's complement gives the
 // same.
 Row primary(const Layout &l, Row r)
 {

@@ -41,7 +41,7 @@ struct Reader {
 			std::memcpy(to, static_cast<const char *>(launch.args) + off, size);
 			return true;
 		}
-		// The FIFO wraps around. Its size and those of works are multiples of 16 bytes.
+		// The FIFO wraps around. Its size and the sizes of works are multiples of 16 bytes.
 		for (size_t i = 0; i < size; i += 16)
 			std::memcpy(to + i, work_buf + ((off + i) & work_mask), 16);
 		return true;
@@ -249,8 +249,8 @@ void read_channel(const Layout &l, const Comm &c, int id, Channel *ch)
 	read_nvls(l, ch->base + l.ch_nvls, &ch->nvls);
 }
 
-// Returns true if the kernel is that of at least one batch, as NCCL's launches are. Otherwise the function numbers of
-// this build of NCCL differ from those in funcs.cc.
+// Returns true if the kernel is the kernel of at least one batch, as NCCL's launches are. Otherwise the function
+// numbers of this build of NCCL differ from those in funcs.cc.
 bool kernel_matches(const Plan &p, const std::string &kernel)
 {
 	if (kernel.compare(0, 7, "Generic") == 0)

@@ -12,7 +12,7 @@
 namespace softexec {
 
 // Steps of a connection's ring buffer: NCCL_STEPS. A test of shaper/nccl/plan compares this and the constants of the
-// protocols with those of the plan.
+// protocols with the constants of the plan.
 constexpr int kSteps = 8;
 constexpr int kProtos = 3; // LL, LL128, Simple, in this order
 constexpr uint32_t kAbsent = ~0u; // this version has no such field

@@ -10,7 +10,7 @@
 namespace softexec {
 namespace {
 
-// The connections of a rank to the heads of its node have number 1, those of a head to all ranks number 0.
+// The connections of a rank to the heads of its node have number 1, the connections of a head to all ranks number 0.
 constexpr int kRank = 1, kHead = 0;
 
 // Makes the roles of one channel's share.

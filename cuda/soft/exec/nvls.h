@@ -25,8 +25,8 @@ struct PartStep {
 	size_t n;
 };
 
-// Make the runners of the roles. The connections of spec are those of the heads, in order, for scatter and gather. They
-// may be multicast memory.
+// Make the runners of the roles. The connections of spec are the connections of the heads, in order, for scatter and
+// gather. They may be multicast memory.
 std::unique_ptr<Runner> make_scatter(RunnerSpec spec, const char *input, std::vector<HeadStep> steps);
 std::unique_ptr<Runner> make_gather(RunnerSpec spec, char *output, std::vector<HeadStep> steps);
 

@@ -21,7 +21,8 @@ int reversed_complement(int v, int n)
 	return r;
 }
 
-// A sequence of hops (see pat.h): those of a column, or those of column 0 whose distances are odd multiples of D*scale.
+// A sequence of hops (see pat.h): the hops of a column, or the hops of column 0 whose distances are odd multiples of
+// D*scale.
 class Sequence {
 public:
 	// scale is used for column 0 only.

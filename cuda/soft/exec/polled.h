@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The grids that run in virtual time, and who polls them.
+// The grids that run in virtual time, and the threads that poll them.
 //
 // A kernel and NCCL's progress thread take turns all the time: one fills a buffer, the other sends it. If each is a
 // thread of its own, each turn costs a sleep and a wakeup. So as long as a progress thread of this process polls, it

@@ -4,7 +4,7 @@
 // protocols.
 //
 // On a GPU the threads of a block run a primitive and wait for the peer. Here one thread runs many primitives in turn,
-// so a runner never waits: poll does what is possible now and says whether it made progress.
+// so a runner never waits: poll does as much as is possible now and says whether it made progress.
 //
 // Memory order, for all protocols: data is written before the counter (head, tail) or flag that announces it, which is
 // a release store; the counter or flag is read with an acquire load before the data.
@@ -69,7 +69,7 @@ std::unique_ptr<Runner> make_simple(RunnerSpec spec);
 std::unique_ptr<Runner> make_ll(RunnerSpec spec);
 std::unique_ptr<Runner> make_ll128(RunnerSpec spec);
 
-// PAT has other primitives and no schedule. The connections of spec are those of the ranks at distances 1, 2, 4, ...,
+// PAT has other primitives and no schedule. The connections of spec are to the ranks at distances 1, 2, 4, ...,
 // in this order.
 std::unique_ptr<Runner> make_pat(RunnerSpec spec, const CollWork &w, const Share &share, bool gather);
 

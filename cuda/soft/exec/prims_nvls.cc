@@ -12,8 +12,8 @@
 namespace softexec {
 namespace {
 
-// One end of a connection whose buffer and counters may be multicast memory: then a counter is the least of those of
-// all members, and what is written is written to all. All steps are one slice.
+// One end of a connection whose buffer and counters may be multicast memory: then a counter is the least of the
+// counters of all members, and a write goes to all. All steps are one slice.
 class End {
 public:
 	End(const RunnerSpec &spec, const PeerConn &peer, bool sends)

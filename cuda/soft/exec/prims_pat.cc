@@ -63,7 +63,7 @@ private:
 		return Status::kProgress;
 	}
 
-	// Finds out how many chunks each step moves: those of the larger one of the messages that it completes. What
+	// Finds out how many chunks each step moves: the chunks of the larger one of the messages that it completes. What
 	// one rank sends over a dimension, each sends.
 	void count_moved()
 	{

@@ -25,7 +25,7 @@ cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error); // "cudaErrorInvalidValue"; never NULL
 const char *cudaGetErrorString(cudaError_t error); // "invalid argument"; never NULL
 
-// --- Devices: those of DDLEMU_SOFT_GPUS (default 8) that CUDA_VISIBLE_DEVICES selects -------------------------
+// --- Devices: the ones of DDLEMU_SOFT_GPUS (default 8) that CUDA_VISIBLE_DEVICES selects ----------------------
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device); // for the calling thread
 cudaError_t cudaGetDevice(int *device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVML for the software GPUs: libnvidia-ml.so.1, without which NCCL does not start. It reports all software GPUs,
-// because NVML ignores CUDA_VISIBLE_DEVICES. NVLinks, C2C and the fabric information are those of the fabric's kind of
+// because NVML ignores CUDA_VISIBLE_DEVICES. NVLinks, C2C and the fabric information are the fabric's, by its kind of
 // GPU; without one there are none. It lacks functions that NCCL treats as optional: platform, confidential computing.
 #define _GNU_SOURCE
 #include <string.h>
@@ -302,8 +302,8 @@ API int nvmlDeviceGetFieldValues(Device d, int count, struct FieldValue *values)
 	return kSuccess;
 }
 
-// The fabric of NVSwitches that a GPU is in. Those of several nodes have an id, those of one node have none. The GPUs
-// that NVLinks connect, a domain, are a clique.
+// The fabric of NVSwitches that a GPU is in. Fabrics of several nodes have an id, fabrics of one node have none. The
+// GPUs that NVLinks connect, a domain, are a clique.
 enum { kFabricCompleted = 3 };
 struct FabricInfo {
 	unsigned char id[16];

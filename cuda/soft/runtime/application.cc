@@ -42,7 +42,7 @@ thread_local void (*helper_waits)(ddlemu_actor *) = nullptr; // of a helper
 // functions that end the process.
 thread_local bool has_ended = false;
 
-// Registered is this thread's place among those of the application, as long as it lives.
+// Registered is this thread's place among the threads of the application, as long as it lives.
 struct Registered {
 	ApplicationThread *thread = nullptr;
 	// What is made first is destroyed last: the thread's actor leaves when the sampler knows the thread no longer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attributes of a software GPU: those of the fabric's kind of GPU, else of compute capability 8.0 as an A100 has
-// it.
+// The attributes of a software GPU: the attributes of the fabric's kind of GPU, else of compute capability 8.0 as an
+// A100 has it.
 #include <string.h>
 #include <strings.h>
 
@@ -43,7 +43,7 @@ constexpr Capability kCapabilities[] = {
 	{ 120, 99, 100, 1536, 24 },
 };
 
-// capability returns that of the GPUs, nullptr if it is not in the table.
+// capability returns the capability of the GPUs, nullptr if it is not in the table.
 const Capability *capability()
 {
 	const int number = softGpuCapability();

@@ -21,8 +21,9 @@ void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *
 // ddlemuSoftJobRank returns the rank of this process in the job if nodes cost time, else -1.
 int ddlemuSoftJobRank(void);
 
-// ddlemuSoftMembers says, until it is called with 0 members, whose kernels the calling thread launches: those of the
-// communicator with this number among those that the process has made. ranks are those of its members in the job.
+// ddlemuSoftMembers says, until it is called with 0 members, whose kernels the calling thread launches: the kernels of
+// the communicator with this number among the communicators of the process. ranks are the ranks of its members in the
+// job.
 void ddlemuSoftMembers(const int *ranks, int count, unsigned number);
 
 // ddlemuSoftRankDied is called by the net plugin, see softexec_rank_died.

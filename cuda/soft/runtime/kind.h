@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kind of the software GPUs: that of the fabric that is up, else GPUs of compute capability 8.0 as an A100 has it,
-// of no kind. The runtime and the NVML library share this header. Both read the fabric's file, because programs ask for
-// the properties of a GPU before NCCL loads the plugin.
+// The kind of the software GPUs: the kind of the fabric that is up, else GPUs of compute capability 8.0 as an A100 has
+// it, of no kind. The runtime and the NVML library share this header. Both read the fabric's file, because programs ask
+// for the properties of a GPU before NCCL loads the plugin.
 #ifndef DDLEMU_SOFT_KIND_H
 #define DDLEMU_SOFT_KIND_H
 
@@ -31,7 +31,7 @@ static inline const struct ddlemu_gpu *softGpuKind(void)
 
 static inline int softGpuHasKind(void) { return softGpuKind()->name[0] != '\0'; }
 
-// softGpuCapability returns the compute capability as a number: 90 for 9.0. Without a kind it is that of
+// softGpuCapability returns the compute capability as a number: 90 for 9.0. Without a kind it is from
 // DDLEMU_SOFT_CAPABILITY, which is for tests, 0 if that is none.
 static inline int softGpuCapability(void)
 {
@@ -52,7 +52,7 @@ static inline int softGpuHasMulticast(void)
 	return softGpuCapability() >= 90 && (!softGpuHasKind() || softGpuKind()->switched);
 }
 
-// softGpuDomain returns the number of the NVLink domain that this process's GPUs share with those of other nodes, -1
+// softGpuDomain returns the number of the NVLink domain that this process's GPUs share with GPUs of other nodes, -1
 // for none. It is there only for a process that asks NCCL for its decisions: the executor has no NVLinks between nodes.
 static inline int softGpuDomain(void)
 {

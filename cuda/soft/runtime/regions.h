@@ -36,7 +36,7 @@ struct Region {
 	}
 };
 
-// pageable_access: the GPUs can access all memory of the process, also what is unknown to CUDA (pageable memory). Then
+// pageable_access: the GPUs can access all memory of the process, also memory unknown to CUDA (pageable memory). Then
 // that has a device pointer, and a copy within a device may be of it. Set before the first call, else false.
 extern bool pageable_access;
 

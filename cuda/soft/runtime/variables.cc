@@ -55,7 +55,8 @@ std::string value_in(const std::string &file)
 	return value;
 }
 
-// NCCL reads the variable when it makes a communicator, which is later. The value 0 also keeps it from that of a file.
+// NCCL reads the variable when it makes a communicator, which is later. The value 0 also keeps it from the value of a
+// file.
 __attribute__((constructor)) void refuse_cumem()
 {
 	if (const char *text = getenv(kCuMem); text != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softcuda-supports prints those of its arguments, NCCL versions such as 22203, that the executor supports.
+// softcuda-supports prints its arguments, NCCL versions such as 22203, that the executor supports.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -8,6 +8,6 @@
 //
 // [Explain] says where the time of a call goes, as its player does.
 //
-// Nothing but the times of nodes is fitted to measurements. docs/model.md says where the rules are from, and what is
-// not modelled.
+// Nothing but the times of nodes is fitted to measurements. docs/model.md says where the rules are from, and which
+// parts are not modelled.
 package expect

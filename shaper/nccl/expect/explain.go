@@ -20,7 +20,7 @@ type Explanation struct {
 
 // Explain says where the time of decision d on fabric f goes. It plays d.Iterations calls back to back, as [Simulate]
 // does, but none of them shortened or left out: if that takes too long, fewer calls, at least one. So the time is that
-// of [Estimate.Time] if that is not extrapolated. If what is ready at the same instant has a random order, or links
+// of [Estimate.Time] if that is not extrapolated. If actions at the same instant have a random order, or links
 // draw random numbers, it is the time of one run. It returns early when ctx is done.
 func Explain(ctx context.Context, d plan.Decision, f *Fabric) (*Explanation, error) {
 	if err := d.Validate(); err != nil {

@@ -35,7 +35,7 @@ func (m *Memo) Simulate(ctx context.Context, d plan.Decision, f *Fabric) (*Estim
 	return e, nil
 }
 
-// known is a result that one of those who need it finds out. The others wait for it.
+// known is a result that one of its users finds out. The others wait for it.
 type known struct {
 	once   sync.Once
 	played playedCalls

@@ -290,9 +290,9 @@ func samePace(p *player.Played, calls int, within float64) bool {
 	return true
 }
 
-// timingOf is the mean over the wanted number of calls, of which those of p were played. The rest are assumed to take
-// as long as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the
-// time of one more call.
+// timingOf is the mean over the wanted number of calls, of which the calls of p were played. The rest are assumed to
+// take as long as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is
+// the time of one more call.
 func timingOf(p *player.Played, wanted int) timing {
 	n := p.Calls
 	t := timing{ranks: make([]float64, len(p.Ends))}

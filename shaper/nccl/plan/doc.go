@@ -9,6 +9,6 @@
 //
 // A [Job] is the calls of all its ranks. [Tasks] are its messages, with what each waits for.
 //
-// shaper/nccl/expect plays plans in virtual time. docs/model.md says where the rules are from, and what is not
+// shaper/nccl/expect plays plans in virtual time. docs/model.md says where the rules are from, and which parts are not
 // modelled.
 package plan

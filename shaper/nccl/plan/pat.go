@@ -18,7 +18,7 @@ import (
 // tree: the parent of s is s with its lowest set bit cleared, and the hop between them spans 2^d ranks, where d, the
 // dimension, is the number of that bit. ReduceScatter goes from child to parent, AllGather from parent to child.
 // Several hops of a dimension share a message if they fit. A distance is a multiple of the number of columns, plus a
-// column. The hops of a column, one for each multiple, form a chain, and so do those of column 0 that share a
+// column. The hops of a column, one for each multiple, form a chain, and so do the hops of column 0 that share a
 // dimension. A chain is sent in groups of hops, one message each.
 type pat struct {
 	ranks     int

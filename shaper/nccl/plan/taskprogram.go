@@ -85,8 +85,8 @@ func (p *taskProgram) step() error {
 	return nil
 }
 
-// receive makes the tasks of the messages of a connection up to that of an action, which then has arrived. The kernels
-// of LL and LL128 do not wait for an empty one.
+// receive makes the tasks of the messages of a connection up to the message of an action, which then has arrived. The
+// kernels of LL and LL128 do not wait for an empty one.
 func (p *taskProgram) receive(i int, a *Action) error {
 	spec := &p.plan.Conns[i]
 	c := p.inbound[i]

@@ -26,7 +26,7 @@ func (t *Test) Collective(prefer ...nccl.Collective) (of nccl.Collective, err er
 	}
 	n := 0
 	for i := range nccl.Collectives() {
-		// The rows of a hypercube look like those of an all_gather, which is what people measure.
+		// The rows of a hypercube look like the rows of an all_gather, which is what people measure.
 		if c := nccl.Collective(i); c != nccl.HyperCube && can(c) {
 			of, n = nccl.Collective(i), n+1
 		}

@@ -16,7 +16,7 @@ const halfColumns = 4
 // columns are the columns of a table after size, count and type, by the line that names them.
 //
 // nccl-tests 1 had bytes and N for size and count, and times in ms. Up to 2.12, each test had its own columns, such as
-// no redop in that of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an
+// no redop in the test of all_gather, and the last one of a half was the largest error; RCCL's tests mark it with an
 // asterisk if the result is wrong. Since 2.13 all have redop and root, and the number of wrong elements. With -I of
 // 2.19 four columns follow each half; a time of day may follow with -S.
 type columns struct {

@@ -16,7 +16,7 @@ type sweep struct {
 }
 
 // joinCycles makes one row of all rows of the same calls: with -N nccl-tests goes through the sizes of each series
-// several times. A time is the median of the cycles. Rows that do not repeat in order stay as they are, and those of
+// several times. A time is the median of the cycles. Rows that do not repeat in order stay as they are, and rows of
 // several programs, which are of different ranks.
 func (t *Test) joinCycles() {
 	if t.Programs > 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// begins are the first words of lines with which the head of a table may begin: also what is left of one.
+// begins are the first words of lines with which the head of a table may begin, also if its beginning is cut.
 var begins = []string{"nccl-tests version", "Collective test starting:", "nThread", "Using devices", "ddlemu bench",
 	"profile"}
 
@@ -78,7 +78,7 @@ func (p *parser) begins(n int) {
 	}
 }
 
-// names takes the names of the columns. If a test has rows already, they are those of another one of the same ranks.
+// names takes the names of the columns. If a test has rows already, they are rows of another test of the same ranks.
 func (p *parser) names(n int, words []string) {
 	p.flush()
 	switch {

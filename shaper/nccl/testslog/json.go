@@ -52,7 +52,7 @@ type jsonHalf struct {
 	Wrong   *float64 `json:"nwrong"`
 }
 
-// isJSON says whether the first character but blanks is that of an object, which is not a line of a log that Docker
+// isJSON says whether the first character but blanks begins an object, which is not a line of a log that Docker
 // keeps.
 func isJSON(in *bufio.Reader) bool {
 	head, _ := in.Peek(64)

@@ -128,8 +128,7 @@ func cause(got, last time.Duration, g Given) string {
 		round(got-last-g.Fixed))
 }
 
-// Against turns the finding of a time into a dip, if it is one. At an end of the log, what is slower stays
-// slower.
+// Against turns the finding of a time into a dip, if it is one. At an end of the log, a slower time stays slower.
 func (f Finding) Against(c Comparison) Finding {
 	switch {
 	case c.DipTo == 0 || c.End && f.Word == Slower:

@@ -30,8 +30,8 @@ type Comparison struct {
 // A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model
 // with the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule
 // begins, the second those at which the model changes its schedule and the cluster does not. Between neighbours both
-// are interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take
-// as long as the next one, and the largest must follow its two neighbours, within what its size allows.
+// are interpolated in logarithms, and the ratio must be above the ratio of either. At the ends, the smallest size may
+// take as long as the next one, and the largest must follow its two neighbours, within what its size allows.
 func Neighbours(samples []Sample, fixed time.Duration) []Comparison {
 	points := pointsOf(samples, fixed)
 	all := make([]Comparison, len(samples))

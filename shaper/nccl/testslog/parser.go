@@ -125,7 +125,7 @@ func comment(text string) int {
 }
 
 // begin is where in words the size of a row is, and the size itself, which may follow the prefix of a launcher without
-// a blank. It is -1 if the words are no row. A row is what is left of its type: two numbers.
+// a blank. It is -1 if the words are no row. A row has two numbers to the left of its type.
 func (p *parser) begin(words []string) (at int, size string) {
 	for i := len(words) - 1; i >= 2; i-- {
 		if !digits(words[i-1]) {
@@ -172,8 +172,8 @@ func (p *parser) current() *columns {
 	return new(modern())
 }
 
-// continues adds the numbers at the end of words to the row that is pending, if they are a half of it or all that is
-// missing. A number may be before them, such as that of the line.
+// continues adds the numbers at the end of words to the row that is pending, if they are a half of it or all of it that
+// is missing. A number may be before them, such as the number of the line.
 func (p *parser) continues(words []string) bool {
 	if p.pending.words == nil {
 		return false

@@ -19,7 +19,7 @@ const (
 	RealTolerance  = 5.0
 )
 
-// Comparison is what a run has otherwise than its baseline. The names are those of JSON.
+// Comparison is how a run differs from its baseline. The names are as in JSON.
 type Comparison struct {
 	Baseline  string   `json:"baseline"` // as the user named it
 	Tolerance float64  `json:"tolerance_percent"`
@@ -87,7 +87,7 @@ func orNone(text string) string {
 	return strconv.Quote(text)
 }
 
-// DefaultTolerance is that of times by the clock in settings, in percent.
+// DefaultTolerance is the tolerance of times by the clock in settings, in percent.
 func DefaultTolerance(s []Setting) float64 {
 	for _, s := range s {
 		if s.Name == Clock && s.Value == configs.RealClock {
@@ -168,7 +168,7 @@ func newChange(now, was *Time) Change {
 	return c
 }
 
-// note says what is in one of the runs only.
+// note names the times that only one of the runs has.
 func (c *Comparison) note(where string, what []string) {
 	switch n := len(what); n {
 	case 0:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package baseline compares the times of a run with those of an earlier run, by the JSON output of both.
+// Package baseline compares the times of a run with the times of an earlier run, by the JSON output of both.
 package baseline
 
 import (
@@ -48,7 +48,7 @@ const (
 // Setting is a choice of the user's on which times depend.
 type Setting struct {
 	Name, Value string // Value is "" if the output does not have it
-	// Detail says that it is a value of links: they are not named if the profiles, or what is otherwise than in them,
+	// Detail says that it is a value of links: they are not named if the profiles, or the settings that differ from them,
 	// are named.
 	Detail bool
 }

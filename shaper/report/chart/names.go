@@ -19,7 +19,7 @@ type lineName struct {
 
 func (n *lineName) height() float64 { return lineSpace * float64(len(n.lines)) }
 
-// names are those of the lines that have points.
+// names are the names of the lines that have points.
 func (c *Chart) names() (out lineNames) {
 	for i, l := range c.Lines {
 		if len(l.Points) > 0 {
@@ -29,7 +29,7 @@ func (c *Chart) names() (out lineNames) {
 	return out
 }
 
-// height is that of all names.
+// height is the height of all names.
 func (n lineNames) height() (sum float64) {
 	for i := range n {
 		sum += n[i].height()

@@ -71,7 +71,7 @@ func alternatives(c nccl.Collective, f *configs.Fabric, nodes int) (all []altern
 	return all
 }
 
-// netAlternatives are those of the links between nodes.
+// netAlternatives are alternatives of the links between nodes.
 func netAlternatives(f *configs.Fabric) (all []alternative) {
 	for _, part := range []units.Bandwidth{2, 4} {
 		rate := f.Link.Bandwidth / part
@@ -257,7 +257,7 @@ func (r *Report) causesOf(s *SlowRange, all []alternative, times []map[int64]flo
 }
 
 // addedTime is the cause of times that exceed the expected ones by about as many microseconds: in all calls, or in the
-// smallest ones, whose time is that of the launch and of latencies.
+// smallest ones, whose time is the launch and latencies.
 func (r *Report) addedTime(s *SlowRange, measured map[int64]float64) []Cause {
 	var beyond []float64
 	for i := range r.Rows {
@@ -318,7 +318,7 @@ func (r *Report) measuredOver() map[int64]float64 {
 	return sum
 }
 
-// otherRange says whether another range than s has the size: what is wrong there has another cause.
+// otherRange says whether another range than s has the size: the slow times there have another cause.
 func (r *Report) otherRange(s *SlowRange, size int64) bool {
 	return !s.has(size) && slices.ContainsFunc(r.Slow, func(o SlowRange) bool { return o.has(size) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
-// Choose chooses the table of a collective among those of the log. Which one it is, a table may say itself; else its
+// Choose chooses the table of a collective among those of the log. A table may name its collective itself; else its
 // operators, roots and bandwidths do. If several can be of the collective, it is the first. The error says why the
 // first table is not of the collective, if none is.
 func (l *Log) Choose(c nccl.Collective) error {
@@ -37,8 +37,8 @@ func (l *Log) Choose(c nccl.Collective) error {
 }
 
 // Each returns a log for each table, with the collective that it is of: the one that it names, else the one that its
-// rows show, with those of prefer before others. Tables of which the collective is not known are left out; [Log.Notes]
-// of the first one names them.
+// rows show, with collectives of prefer before others. Tables of which the collective is not known are left out;
+// [Log.Notes] of the first one names them.
 func (l *Log) Each(prefer ...nccl.Collective) (logs []*Log, collectives []nccl.Collective, err error) {
 	var unknown []string
 	for i := range l.all.Tests {
@@ -112,7 +112,7 @@ func (l *Log) others(but *testslog.Test) string {
 	return strings.Join(names, ", ")
 }
 
-// nameOf is the name of a table in brackets, or what is known of it.
+// nameOf is the name of a table in brackets, or its operators.
 func nameOf(t *testslog.Test) string {
 	if t.Name != "" {
 		return " (" + t.Name + ")"

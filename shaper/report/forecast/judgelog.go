@@ -118,16 +118,17 @@ func (l *Log) times(byCall map[loggedCall]*emulate.Forecast) []loggedTime {
 	return times
 }
 
-// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as those of a forecast are.
-// trimmed is by how much, as a fraction, the size of a row may exceed that of its forecast for that. Rows with smaller
-// shares take as long as the smallest forecast, if latency is nearly all of it: bytes are at most latencyOnly.
+// nccl-tests before 2.13.12 did not make the shares of the ranks multiples of 16 bytes, as the shares of a forecast
+// are. trimmed is by how much, as a fraction, the size of a row may therefore exceed the size of its forecast. Rows
+// with smaller shares take as long as the smallest forecast, if latency is nearly all of it: bytes are at most
+// latencyOnly.
 const (
 	trimmed     = 0.01
 	leastShare  = 16
 	latencyOnly = 0.1
 )
 
-// forecastOf is the forecast of a call, nil if there is none: that of its size, else of the size that today's
+// forecastOf is the forecast of a call, nil if there is none: the forecast of its size, else of the size that today's
 // nccl-tests makes of it.
 func forecastOf(call loggedCall, byCall map[loggedCall]*emulate.Forecast) *emulate.Forecast {
 	if f := byCall[call]; f != nil {
@@ -153,7 +154,7 @@ func forecastOf(call loggedCall, byCall map[loggedCall]*emulate.Forecast) *emula
 	return nil
 }
 
-// check finds what is wrong with a time whatever the model says.
+// check finds mistakes of a time that do not depend on the model.
 func (t *loggedTime) check(ranks int) {
 	switch f := t.forecast; {
 	case f == nil:
@@ -175,8 +176,8 @@ func (t *loggedTime) check(ranks int) {
 	}
 }
 
-// bySeries are the indices of times that differ in size alone, in the order of size: those of each operator, in place
-// and out of place separately.
+// bySeries are the indices of times that differ in size alone, in the order of size: the times of each operator, in
+// place and out of place separately.
 func bySeries(times []loggedTime, belongs func(*loggedTime) bool) [][]int {
 	type series struct {
 		op      nccl.RedOp
@@ -212,10 +213,10 @@ func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Compa
 }
 
 // stepCost is by how much calls may exceed the fixed cost, which the smallest ones show: by how much longer NCCL
-// reckons a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with those of
-// the smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs
-// and none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if
-// the log of NCCL does not have its latencies.
+// reckons a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with the ones
+// for the smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real
+// GPUs and none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0
+// if the log of NCCL does not have its latencies.
 func stepCost(rows []emulate.Forecast) time.Duration {
 	var smallest *emulate.Forecast
 	most := 0.0

@@ -64,7 +64,7 @@ func (l *Log) Configure(b *bench.Config, given Flags) error {
 	return err
 }
 
-// chooseType sets b's type to that of the table. If the table has several (-d all), it must be among those given, and
+// chooseType sets b's type to the table's type. If the table has several (-d all), it must be among those given, and
 // the other rows are left out.
 func (l *Log) chooseType(b *bench.Config, given []nccl.DataType) error {
 	rows := l.table.Rows

@@ -31,11 +31,11 @@ const (
 	bitsPerByte, giga = 8, 1e9
 )
 
-// portRates are those of NICs on the market, in Gb/s.
+// portRates are the rates of NICs on the market, in Gb/s.
 var portRates = []float64{1, 10, 25, 40, 50, 56, 100, 200, 400}
 
 // JudgeNetwork adds a line to the summary if the largest calls of the log say that the NICs of a node carry much less
-// together than those of the fabric can: by fewer or slower ports, and by what NCCL's own lines say, if the log has
+// together than the NICs of the fabric can: by fewer or slower ports, and by what NCCL's own lines say, if the log has
 // some.
 func (r *Report) JudgeNetwork(p Ports, log *Log) {
 	share := r.slowShare()

@@ -84,7 +84,7 @@ func intervalOf(f *emulate.Forecast) intervals.Interval {
 }
 
 // expectedTime is the time that a measured one is compared with: the mean over the ranks, and without the time of nodes
-// that of the last rank, because the log does not tell how far ranks ran ahead.
+// the time of the last rank, because the log does not tell how far ranks ran ahead.
 func expectedTime(f *emulate.Forecast) time.Duration {
 	if f.NodeTime != "" {
 		return f.Time

@@ -43,7 +43,7 @@ func (r *Report) fixedText() string {
 	}
 }
 
-// smallText compares the calls whose time is that of launches and latencies with the time of nodes.
+// smallText compares the calls whose time is launches and latencies with the time of nodes.
 func (r *Report) smallText() string {
 	s := r.small
 	if s.Times == 0 {

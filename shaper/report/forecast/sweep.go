@@ -17,11 +17,11 @@ import (
 type Sweep struct {
 	*sweep.Values
 	Collective string
-	// Reports are those of the first values. They are fewer if the sweep was interrupted.
+	// Reports are the reports of the first values. They are fewer if the sweep was interrupted.
 	Reports []*Report
 }
 
-// sizes are those of the rows that have a time at each value.
+// sizes are the sizes of the rows that have a time at each value.
 func (s *Sweep) sizes() (rows []int) {
 	for row := range s.Reports[0].Rows {
 		if !slices.ContainsFunc(s.Reports,
@@ -32,7 +32,7 @@ func (s *Sweep) sizes() (rows []int) {
 	return rows
 }
 
-// times are those of a row by value.
+// times are the times of a row by value.
 func (s *Sweep) times(row int) (times []time.Duration) {
 	for _, r := range s.Reports {
 		times = append(times, time.Duration(*r.Rows[row].ExpectedUS*1e3+0.5))

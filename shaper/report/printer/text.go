@@ -66,7 +66,7 @@ func (d *doubts) lines() (out []string) {
 // lines begin with "#", except the last: "verdict: VALID" or "verdict: INVALID". NCCL's decisions follow the rows.
 func NewText(w io.Writer) bench.Printer { return &textPrinter{w: w} }
 
-// Begin prints what is measured and the column names.
+// Begin prints the header of the measurement and the column names.
 func (p *textPrinter) Begin(h bench.Header) error {
 	p.notIn = h.NotIn
 	var b strings.Builder

@@ -86,7 +86,7 @@ func groupTables(tables []Table, widen func(intervals.Class) intervals.Class) (g
 	return groups
 }
 
-// intervals are those of each size class that has enough tables, and off as a fraction at least.
+// intervals are the intervals of each size class that has enough tables, and off as a fraction at least.
 func (g *tableGroup) intervals(off float64) (all []intervals.Interval) {
 	above := int64(0)
 	for _, upTo := range limits {
@@ -142,8 +142,8 @@ func extremes(rows []validate.Line) (low, high, alone float64) {
 	return low, high, alone
 }
 
-// next is what a further value exceeds with 2.5 %, if the values are of a normal distribution: their mean, and their
-// deviation times the quantile of Student's t (by Cornish and Fisher's expansion) for that of a further one.
+// next is the value that a further one exceeds with 2.5 %, if the values are of a normal distribution: their mean, and
+// their deviation times the quantile of Student's t (by Cornish and Fisher's expansion) for a further value.
 func next(of []float64) float64 {
 	n := float64(len(of))
 	mean, squares := 0.0, 0.0

@@ -31,7 +31,7 @@ type Class struct {
 	Errors
 }
 
-// Small is the largest size in bytes of rows whose time is that of launches and latencies.
+// Small is the largest size in bytes of rows whose time is launches and latencies.
 const Small = 32 << 10
 
 // BiasLimit is the bias in percent below which a size class of a table is met.

@@ -24,14 +24,14 @@ type Report struct {
 	TimeScale int    `json:"time_scale"`
 	Ranks     int    `json:"ranks"`
 	Nodes     int    `json:"nodes"`
-	// nothing was played: the times are those of the model, and there is no verdict
+	// nothing was played: the times are from the model, and there is no verdict
 	Forecast bool    `json:"forecast"`
 	TimeUS   float64 `json:"time_us"` // of all steps
-	// Interval is that of the time of all steps in the model, if the source of the workload gives only intervals for
-	// the times of computations.
+	// Interval is the interval of the time of all steps in the model, if the source of the workload gives only intervals
+	// for the times of computations.
 	Interval *IntervalReport `json:"interval,omitempty"`
 	MeanUS   float64         `json:"mean_step_us"` // of the steps but for the next two
-	// steps at the beginning and at the end of the job whose calls are not those of most steps
+	// steps at the beginning and at the end of the job whose calls are not the calls of most steps
 	Warmup   int               `json:"warmup_steps"`
 	Ending   int               `json:"ending_steps"`
 	Steps    []StepReport      `json:"steps"`

@@ -18,7 +18,7 @@ import (
 // Sweep is a workload on fabrics that differ in one parameter of all links.
 type Sweep struct {
 	*sweep.Values
-	// Results are those of the first values. They are fewer if the sweep was interrupted.
+	// Results are the results of the first values. They are fewer if the sweep was interrupted.
 	Results []*Result
 }
 

@@ -80,8 +80,8 @@ func (r *Result) command() string {
 	return "replay"
 }
 
-// sourceNotes are what the workload says of how it was made and changed, NCCL's variables of the job, and what is not
-// emulated.
+// sourceNotes are what the workload says of how it was made and changed, NCCL's variables of the job, and the parts
+// that are not emulated.
 func (t *text) sourceNotes() {
 	lines.Print(&t.b, "# %s\n", t.Facts.Workload.Workload.Head.Source.Notes)
 	lines.Print(&t.b, "# %s\n", t.Facts.VariableNotes())

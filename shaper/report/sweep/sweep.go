@@ -254,7 +254,7 @@ func (v *Values) Changes(calls [][]Call) []string {
 	return out
 }
 
-// reversed says whether the time at a value and at the one before it are the wrong way round: that of the faster
+// reversed says whether the time at a value and at the one before it are the wrong way round: the time of the faster
 // network is more than 5 % longer.
 func (v *Values) reversed(i int, before, at time.Duration) bool {
 	p, ok := ordered[v.Param]

@@ -43,7 +43,7 @@ type Config struct {
 	Clock      Clock
 	// Virtual says that the fabric's clock is virtual: the ranks begin a run together without waiting for a time.
 	Virtual bool
-	// TimeScale is that of the fabric; times are divided by it before they are reported. 0 is 1.
+	// TimeScale is the time scale of the fabric; times are divided by it before they are reported. 0 is 1.
 	TimeScale float64
 
 	RankBinary string // path of ddlemu-rank

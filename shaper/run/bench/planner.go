@@ -11,7 +11,7 @@ import (
 // Planner follows a run and decides how much of it is measured. Its methods are called from one goroutine, between the
 // commands for the ranks.
 type Planner interface {
-	// Step is called before a step that is not part of a row. what is for a person: "2 ranks start".
+	// Step is called before a step that is not part of a row. what describes it for a person: "2 ranks start".
 	Step(what string)
 	// Next returns the first of the rows that are left, with the iterations that it is to have; false leaves it out.
 	Next(left []Case) (Case, bool)

@@ -74,13 +74,13 @@ type Summary struct {
 // Comparison is how a run compares with an earlier one. Its JSON is part of the document.
 type Comparison interface{ Lines() []string }
 
-// Miss is a time of a row that is not as asked for. The names are those of JSON.
+// Miss is a time of a row that is not as asked for. The names are as in JSON.
 type Miss struct {
 	Type string `json:"type"` // the flag that asks for it, without dashes
 	Text string `json:"text"`
 }
 
-// BudgetSummary says what a budget has cost. The names are those of JSON.
+// BudgetSummary says what a budget has cost. The names are as in JSON.
 type BudgetSummary struct {
 	Seconds float64 `json:"seconds"`
 	Text    string  `json:"text"`    // what was dropped; empty if nothing was

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// protocolVersion is that of cuda/rank/protocol.h, which specifies the protocol with a rank process.
+// protocolVersion is the version of cuda/rank/protocol.h, which specifies the protocol with a rank process.
 const protocolVersion = 1
 
 // message is a line of the protocol.

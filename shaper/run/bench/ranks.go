@@ -260,7 +260,7 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 // errNoLog says why a communicator is not known.
 var errNoLog = errors.New("NCCL_DEBUG is set, so NCCL's log is not read; unset it to get algorithms and expected times")
 
-// version is that of NCCL, such as 2.22.3.
+// version is the version of NCCL, such as 2.22.3.
 func (r *Ranks) version() string {
 	code, _ := r.hello[0].number("version")
 	return nccl.VersionText(int(code))

@@ -40,7 +40,7 @@ func Place(inPlace bool) string {
 	return "out of place"
 }
 
-// Measurement is a row's out-of-place or in-place half. Times are those of one iteration, divided by the time scale.
+// Measurement is a row's out-of-place or in-place half. Times are of one iteration, divided by the time scale.
 type Measurement struct {
 	InPlace bool
 	// Time is the average over the ranks by the selected clock, TimeMin and TimeMax the extremes.
@@ -65,7 +65,7 @@ type Measurement struct {
 	Diff     float64
 	// Spread is the possible deviation of Expected in either direction in percent, see [Expectation].
 	Spread float64
-	// Extrapolated is that of [Expectation].
+	// Extrapolated is from [Expectation].
 	Extrapolated bool
 	// Off says that Diff exceeds [OffPercent] plus Spread in either direction.
 	Off bool

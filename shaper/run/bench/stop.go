@@ -92,7 +92,7 @@ func order(f Failure) int {
 const initStep = "init"
 
 // A rank says over one pipe that it failed, and over another one why it has no network. So the reason may be read
-// after the failure: within firstReason if there is one at all, and within allReasons that of the others.
+// after the failure: within firstReason if there is one at all, and within allReasons the reasons of the others.
 const (
 	firstReason = 100 * time.Millisecond
 	allReasons  = time.Second

@@ -85,7 +85,7 @@ type ended struct {
 	begin  func() error // makes the printer begin if it has not
 }
 
-// verdict is that of the rows so far.
+// verdict is the verdict on the rows so far.
 func (e *ended) verdict() verdict.Verdict {
 	v := verdict.New(nil)
 	if n := e.result.Wrong(); n > 0 {

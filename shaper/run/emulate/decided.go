@@ -34,8 +34,8 @@ func Decide(ctx context.Context, o Options) (*Decided, error) {
 	return &Decided{CUDA: o.Libraries.CUDA, NCCL: info.NCCL, Cases: cases}, nil
 }
 
-// Check returns an error if these are decisions on other calls than those of o, or of another NCCL. Of the NCCL of a
-// machine with a GPU it does not know the version.
+// Check returns an error if these are decisions on other calls than the calls of o, or of another NCCL. Of the NCCL of
+// a machine with a GPU it does not know the version.
 func (d *Decided) Check(o *Options) error {
 	same := slices.EqualFunc(d.Cases, o.Bench.Cases(), func(a, b bench.Case) bool {
 		return a.Collective == b.Collective && a.Type == b.Type && a.Ranks == b.Ranks && a.Size == b.Size

@@ -33,7 +33,7 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) {
 				v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: rowOf(r, m),
 					Text: fmt.Sprintf("%s: %d wrong elements: %s", rowOf(r, m), m.Wrong, m.Mismatch)})
 			case m.Off && c.changed:
-				// JudgeLinkChanges tells that what is expected no longer holds.
+				// JudgeLinkChanges tells that expected times no longer hold.
 			case m.Off && m.Diff > 0 && c.beside > 0:
 				longer = max(longer, m.Diff)
 			case m.Off:

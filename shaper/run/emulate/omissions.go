@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 )
 
-// NoRun is what is not in the numbers if nothing was run.
+// NoRun names the part that the numbers lack if nothing was run.
 const NoRun = "a run (only the model)"
 
 // NotIn lists what a real run on a fabric like c would spend time on, and the times of this one lack, as c has it in
@@ -24,7 +24,7 @@ func (o *Options) NotIn(c *configs.Fabric, model bool) (all []string) {
 	return all
 }
 
-// onlyMeasured begins what measured times have, and those of the model lack.
+// onlyMeasured begins the parts that measured times have and times of the model lack.
 const onlyMeasured = "in expected times, "
 
 // notInNodes is what nodes cost and the times lack; "" if they have it.

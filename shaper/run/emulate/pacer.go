@@ -184,7 +184,7 @@ func (p *pacer) toDo() []plan.Row {
 	return rows
 }
 
-// available is the time for rows: what is left without the time to end the ranks.
+// available is the time for rows: the time left, less the time to end the ranks.
 func (p *pacer) available() time.Duration {
 	end := min(time.Second+p.started/5, p.budget.Total/10)
 	return p.budget.End.Sub(p.now()) - end

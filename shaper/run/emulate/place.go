@@ -21,10 +21,10 @@ func maxRanks(c *configs.Fabric) int {
 	return state.MaxRanks
 }
 
-// Place returns the number of ranks and sets the nodes and the GPUs per node of c so that they fit: what is not given
-// follows from the rest, with one rank per node by default. If all are given, no node may be empty; the last one may
-// have GPUs without ranks. shared is the name of the fabric that is up and whose nodes cannot change, "" if c is for
-// this run alone.
+// Place returns the number of ranks and sets the nodes and the GPUs per node of c so that they fit: a number that is
+// not given follows from the rest, with one rank per node by default. If all are given, no node may be empty; the last
+// one may have GPUs without ranks. shared is the name of the fabric that is up and whose nodes cannot change, "" if c
+// is for this run alone.
 func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, error) {
 	switch {
 	case ranks < 0 || ranks == 0 && given.Ranks:

@@ -4,7 +4,7 @@ package emulate
 
 import "github.com/ddlemu/ddlemu/shaper/run/bench"
 
-// deferred keeps what is printed until play.
+// deferred keeps printed rows until play.
 type deferred struct {
 	to     bench.Printer
 	header *bench.Header

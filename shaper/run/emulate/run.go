@@ -53,7 +53,7 @@ type Options struct {
 	// Joined starts a rank on another node than node 0; nil if all nodes are here. With it NCCL chooses the interface for
 	// its bootstrap, because the nodes may have network namespaces of their own.
 	Joined func(node int) bench.Starter
-	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
+	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps the ledgers of the last attempt.
 	Trace string
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same
 	// decision. 0 for the constant DecideUpTo. On the software CUDA nothing is run.
@@ -63,7 +63,7 @@ type Options struct {
 	// Explain says that expected times are explained: where they go.
 	Explain bool
 	Header  Header
-	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for those of this process.
+	// Set are the variables that the ranks' NCCL finds set, without those in Env; nil for the variables of this process.
 	Set []variables.Setting
 }
 

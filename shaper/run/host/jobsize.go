@@ -124,7 +124,7 @@ func noScale(why error, others string) error {
 	return configs.Errorf("", "%w: %sgive --set time_scale=K to run it all the same", why, others)
 }
 
-// Nearest names in words the profile that h can carry and whose rate is nearest to that of j. accept, if not nil,
+// Nearest names in words the profile that h can carry and whose rate is nearest to j's rate. accept, if not nil,
 // must hold for the profile at the time scale that it would have.
 func (j JobSize) Nearest(h Host, accept func(c *configs.Fabric) bool) string {
 	all, err := configs.Profiles()

@@ -23,7 +23,7 @@ var libraryDirs = []string{
 // has the library there.
 var pythonLibs = []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages"}
 
-// nccl checks for NCCL libraries other than those of the software CUDA.
+// nccl checks for NCCL libraries other than the libraries of the software CUDA.
 func (m Machine) nccl() Check {
 	var found []string
 	for _, lib := range m.ncclLibraries() {

@@ -11,8 +11,8 @@ import (
 )
 
 // quota is the smallest number of cores that a control group of a process allows, 0 for no limit. root is
-// /sys/fs/cgroup, membership /proc/self/cgroup. In a container, the paths in membership may be those of the host, whose
-// folders do not exist there; then the root group is that of the process.
+// /sys/fs/cgroup, membership /proc/self/cgroup. In a container, the paths in membership may be paths of the host, whose
+// folders do not exist there; then the root group is the group of the process.
 func quota(root fs.FS, membership string) float64 {
 	least := 0.0
 	take := func(cores float64) {
@@ -32,8 +32,9 @@ func quota(root fs.FS, membership string) float64 {
 	return least
 }
 
-// visitGroups calls visit with the folder of each control group that a process is in and that may limit what controller
-// is for: those of version 2, and those of version 1 with this controller. The groups above each of them come too.
+// visitGroups calls visit with the folder of each control group that a process is in and that may limit the resource
+// of controller: groups of version 2, and groups of version 1 with this controller. The groups above each of them come
+// too.
 func visitGroups(membership, controller string, visit func(dir string, v2 bool)) {
 	for _, line := range strings.Split(membership, "\n") {
 		fields := strings.SplitN(line, ":", 3)

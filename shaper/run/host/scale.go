@@ -68,7 +68,7 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 	return k, fmt.Sprintf("at time scale %d, %s", k/2, reason), nil
 }
 
-// lacks says in words what is too slow or too late at time scale k; "" if nothing is.
+// lacks says in words which part is too slow or too late at time scale k; "" if none is.
 func (h *Host) lacks(k int, d Demand, l Limits) (slow, late string) {
 	rate := d.Rate / float64(k)
 	if h.Rate < margin*rate {

@@ -86,7 +86,7 @@ func signalPrograms(id string, signal unix.Signal) (pids []int, err error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// Opened first: the environment that is read then is that of the process that gets the signal.
+		// Opened first: then the environment that is read belongs to the process that gets the signal.
 		process, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it has ended

@@ -181,8 +181,8 @@ func (j *Job) LinkChanges() string {
 	return text
 }
 
-// JudgeLinkChanges judges figures that are compared with those of the links at the job's begin. Changes of a fabric of
-// this job alone are a reason for INVALID: nobody was to change it. Changes of a shared fabric are returned, "" if
+// JudgeLinkChanges judges figures that are compared with figures of the links at the job's begin. Changes of a fabric
+// of this job alone are a reason for INVALID: nobody was to change it. Changes of a shared fabric are returned, "" if
 // there are none.
 func (j *Job) JudgeLinkChanges(v *verdict.Verdict) (shared string) {
 	changes := j.LinkChanges()
@@ -288,7 +288,7 @@ func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 	return verdict.Judge(in), true
 }
 
-// counters is the sum of the counters of all programs of the job; Number is that of the last program.
+// counters is the sum of the counters of all programs of the job; Number is the number of the last program.
 func (j *Job) counters() state.JobStatus {
 	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops)),
 		Pauses: make([]state.Pauses, len(j.Fabric.Hops))}
@@ -300,7 +300,7 @@ func (j *Job) counters() state.JobStatus {
 	return sum
 }
 
-// HopCounters are the counters of the fabric's hops, those of all jobs on it.
+// HopCounters are the counters of the fabric's hops, for all jobs on it.
 func (j *Job) HopCounters() (counters []link.Counters) {
 	for _, h := range j.file.Hops() {
 		counters = append(counters, h.Counters)

@@ -55,7 +55,7 @@ func intervals(numbers []int) string {
 // ranksPoll is how often TellRanks looks for ranks: it reads a few words of mapped memory for each.
 const ranksPoll = 20 * time.Millisecond
 
-// TellRanks calls tell with a line as that of Ranks as soon as all ranks of the job have joined the fabric, unless the
+// TellRanks calls tell with a line as Ranks makes it as soon as all ranks of the job have joined the fabric, unless the
 // line is announced, which was told before. The caller calls done when the programs have ended: then those ranks are
 // told that have joined, if they were not all seen at once.
 func (j *Job) TellRanks(announced string, tell func(line string)) (done func()) {

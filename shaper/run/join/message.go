@@ -21,7 +21,7 @@ import (
 // socketName is the bench's socket in the folder of fabrics, while it waits for nodes.
 const socketName = "join.sock"
 
-// Kinds of messages, and who sends them.
+// Kinds of messages, and their senders.
 const (
 	hello   = "hello"   // a node: Node, Version
 	welcome = "welcome" // the bench

@@ -49,9 +49,9 @@ type child struct {
 	status     chan string  // one, when it has ended
 }
 
-// Await waits in the folder of fabrics until nodes 1 to last have joined, for the time wait at most. version is that of
-// this program, which those of the nodes must have too. waiting is called with the nodes it waits for, whenever they
-// change.
+// Await waits in the folder of fabrics until nodes 1 to last have joined, for the time wait at most. version is the
+// version of this program, which the programs of the nodes must have too. waiting is called with the nodes it waits
+// for, whenever they change.
 func Await(ctx context.Context, dir *state.Dir, last int, version string, wait time.Duration,
 	waiting func(string)) (*Nodes, error) {
 	listener, err := listen(dir)
@@ -112,7 +112,7 @@ func (n *Nodes) missing(last int) string {
 	return strings.Join(names, ", ")
 }
 
-// admit reads who has connected, and refuses a node that the bench cannot have.
+// admit reads which node has connected, and refuses a node that the bench cannot have.
 func (n *Nodes) admit(c *net.UnixConn, last int, version string) {
 	c.SetDeadline(time.Now().Add(answerTimeout))
 	m, files, err := receive(c)
@@ -242,7 +242,7 @@ func (n *node) listen() {
 	}
 }
 
-// answer passes an answer on to who waits for it. One that comes too late is nobody's.
+// answer passes an answer on to the caller that waits for it. One that comes too late is nobody's.
 func (n *node) answer(m message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -254,7 +254,7 @@ func (n *node) answer(m message) {
 	}
 }
 
-// end tells a rank's status to who waits for it.
+// end tells a rank's status to the caller that waits for it.
 func (n *node) end(start int, status string) {
 	if k := n.take(start); k != nil {
 		k.status <- status

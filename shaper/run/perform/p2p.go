@@ -65,7 +65,7 @@ func (p *P2P) Play(ctx context.Context, s *schedule.Schedule, cut *schedule.Cut,
 	return out.Problem, nil
 }
 
-// Verdict is that of the first row that is not VALID, or of the last.
+// Verdict is the verdict on the first row that is not VALID, or of the last.
 func (p *P2P) Verdict() (verdict.Verdict, bool) {
 	for i, v := range p.verdicts {
 		if !v.Valid || i == len(p.verdicts)-1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Facts are what is known of a job before it is played: where its ranks are, and what NCCL decides.
+// Facts are the facts known of a job before it is played: where its ranks are, and what NCCL decides.
 type Facts struct {
 	Workload *workload.Index
 	Steps    int // that are played
@@ -25,7 +25,7 @@ type Facts struct {
 	NCCL     string // version
 	NCCLLib  string
 	CUDA     string // soft or gpu
-	// Topologies are by position in Workload.Comms, those of communicators that are called and whose log is known.
+	// Topologies are by position in Workload.Comms, of communicators that are called and whose log is known.
 	Topologies map[int32]*nccllog.Topology
 	// Decided has NCCL's decision on each collective, with the topology and the NICs of its communicator. Gather and
 	// Scatter are not there: NCCL decides nothing for them. Nor are collectives of no elements or of one rank: NCCL
@@ -35,7 +35,7 @@ type Facts struct {
 	// Groups are the groups with several collectives of a communicator.
 	Groups map[int32][]*callGroup
 
-	// NICs are those of the connections of communicators, by position in Workload.Comms. With several NICs per node,
+	// NICs are the NICs of the connections of communicators, by position in Workload.Comms. With several NICs per node,
 	// NCCL is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs
 	// then.
 	NICs map[int32]map[nccllog.Pair]nccllog.NICs

@@ -20,7 +20,7 @@ func (c volume) String() string {
 }
 
 // writeGOAL writes a job as GOAL: its calls are the sends and receives of NCCL's kernels, rank by rank. It returns
-// notes on what is in the file.
+// notes on the content of the file.
 func writeGOAL(out io.Writer, job *ncclplan.Job, node func(rank int) int) ([]string, error) {
 	tasks, file := ncclplan.NewTasks(job, node), goal.NewTasks(out, len(job.Ranks))
 	var between, within volume

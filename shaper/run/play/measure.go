@@ -13,7 +13,7 @@ import (
 )
 
 // Step is how a step went. It begins when the last rank has ended the step before it, or with the job, and ends when
-// the last rank has ended it. So the times of the steps add up to that of the job.
+// the last rank has ended it. So the times of the steps add up to the time of the job.
 type Step struct {
 	Time time.Duration
 	// Slowest is the rank that ended the step last, the lowest of those that ended it together. The other times are
@@ -273,7 +273,7 @@ func (m *meeting) kindOf(c Call) kind {
 	return k
 }
 
-// busFactor is that of nccl-tests.
+// busFactor is the bus factor of nccl-tests.
 func (k kind) busFactor() float64 {
 	c, err := nccl.ParseCollective(k.name)
 	if err != nil {

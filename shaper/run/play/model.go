@@ -129,7 +129,7 @@ func (m *modeller) addComms() error {
 	return nil
 }
 
-// items are those of a plan: one for each, or as many as a group has communicators.
+// items are the items of a plan: one for each, or as many as a group has communicators.
 func (m *modeller) items(p *plan) ([]ncclplan.Item, error) {
 	var out []ncclplan.Item
 	ends := make([]int, len(p.items))

@@ -31,7 +31,7 @@ type item struct {
 	calls  []call
 }
 
-// call is a call of NCCL: an item has one, or those of a group.
+// call is a call of NCCL: an item has one, or the calls of a group.
 type call struct {
 	what  Call
 	check bool
@@ -153,7 +153,7 @@ type planBuilder struct {
 	prog *workload.Program
 	plan *plan
 	seen map[Call]bool
-	// number is the item of each call of the program in this pass. A call that is left out has that of the last one
+	// number is the item of each call of the program in this pass. A call that is left out has the item of the last one
 	// before it on its stream, -1 for none.
 	number []int
 }

@@ -33,8 +33,8 @@ type Options struct {
 	Workload *workload.Index
 	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
 	NoCheck  bool // do not compare values
-	// Groups, if not nil, is the schedule that the workload's calls were made from. Then their values are those of its
-	// ranks' memories, and are compared once, before the steps are measured.
+	// Groups, if not nil, is the schedule that the workload's calls were made from. Then their values are the values in
+	// its ranks' memories, and are compared once, before the steps are measured.
 	Groups *p2p.Plan
 	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.
 	Repeat int
@@ -62,14 +62,14 @@ type Result struct {
 	// peaks.
 	Hops   []HopUse
 	Window time.Duration
-	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
+	// Checked and Wrong are the elements that were compared, and the elements that were wrong.
 	Checked, Wrong int64
-	// Forecast says that nothing was played: Steps and Calls are those of the model, and there is no verdict.
+	// Forecast says that nothing was played: Steps and Calls are from the model, and there is no verdict.
 	Forecast bool
 	// Model has the steps of the model, if there is one. Problem says why there is none.
 	Model   []Step
 	Problem string
-	// Interval is that of the time of all steps in the model, if Options.Interval asks for it.
+	// Interval is the interval of the time of all steps in the model, if Options.Interval asks for it.
 	Interval Interval
 	Notes    []string
 	// InForce is what the fabric has in force, and what GPUs cost in the expected times.
@@ -306,7 +306,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 }
 
 // planner plays steps. On a virtual clock a comparison of values takes no time, so the last calls of the replay are
-// compared; on the real one those of the warm-up.
+// compared; on the real one the calls of the warm-up.
 func (a *attempt) planner(steps int, warmUp bool) *planner {
 	p := &planner{ix: a.o.Workload, steps: steps, once: warmUp}
 	if !a.o.NoCheck && a.o.Groups == nil && warmUp != a.cfg.Virtual && a.ranks.DecidesOnly() {
@@ -375,7 +375,7 @@ func (a *attempt) noteWarmUp(played []bench.Played) error {
 	return ledger.WriteMeasured(a.o.On.Trace, from)
 }
 
-// play makes the ranks play. With values, those of Options.Groups are compared.
+// play makes the ranks play. With values, the values of Options.Groups are compared.
 func (a *attempt) play(ctx context.Context, plans []*plan, what string, values bool) ([]bench.Played, error) {
 	began, total := time.Now(), 0
 	done := make([]int, len(plans))

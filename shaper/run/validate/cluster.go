@@ -139,7 +139,7 @@ func (c *Cluster) OtherNCCL(here string) string {
 	return fmt.Sprintf("NCCL %s stands for %s", here, c.NCCL)
 }
 
-// Remarks say how the measurement differs from what is calculated or run.
+// Remarks say how the measurement differs from the calculation or the run.
 func (t *Table) Remarks(nccl string) (notes []string) {
 	if text := t.OtherNCCL(nccl); text != "" {
 		notes = append(notes, strings.Join(append([]string{text}, t.standIn()...), ", with "))

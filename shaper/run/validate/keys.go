@@ -154,7 +154,7 @@ func (t *Table) setType(value string) error {
 	return nil
 }
 
-// variables are the variables that a table may set for the ranks: those of NCCL's decisions, and none that reads or
+// variables are the variables that a table may set for the ranks: variables of NCCL's decisions, and none that reads or
 // writes files.
 var variables = []string{
 	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
@@ -185,8 +185,8 @@ func (t *Table) setEnv(value string) error {
 	return nil
 }
 
-// take takes the variables of a log that the table does not have yet. Unlike those of a table's head, none is refused:
-// a log has whatever the job had.
+// take takes the variables of a log that the table does not have yet. Unlike variables of a table's head, none is
+// refused: a log has whatever the job had.
 func (t *Table) take(settings []string) {
 	for _, v := range settings {
 		name, _, _ := strings.Cut(v, "=")

@@ -42,7 +42,7 @@ type Line struct {
 	Fitted    bool    `json:"fitted,omitempty"` // figures that the time is calculated with were fitted to this row
 }
 
-// NewLine compares a calculated time with that of a row.
+// NewLine compares a calculated time with a row's time.
 func NewLine(r Row, calculated time.Duration) Line { return newLine(r, calculated, 0, 0) }
 
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
@@ -77,7 +77,7 @@ type Report struct {
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
 	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was
-	// interrupted or stopped by its budget; "" if nothing was run. Cause and Summary are those of INVALID, Reasons has
+	// interrupted or stopped by its budget; "" if nothing was run. Cause and Summary are of INVALID, Reasons has
 	// the texts of Findings. Conclusion is all of it.
 	Verdict    string            `json:"verdict,omitempty"`
 	Cause      verdict.Cause     `json:"cause,omitempty"`

@@ -155,8 +155,8 @@ func (r *Report) addLines(group []Row, out emulate.Outcome, why string) int {
 	return n
 }
 
-// share is what group i of n may take: an equal share of what is left of the budget. What it does not take is for the
-// groups after it, whose calls take longer.
+// share is the budget of group i of n: an equal share of the budget that is left. The part that it does not take is for
+// the groups after it, whose calls take longer.
 func (o Options) share(i, n int) Options {
 	if b := &o.Emulate.Budget; b.Total > 0 {
 		b.End = time.Now().Add(time.Until(b.End) / time.Duration(n-i))

@@ -10,7 +10,7 @@ import (
 )
 
 // lossOf returns the fraction of packets that a hop of path loses, and the factor by which the variance of the number
-// of losses exceeds that of independent losses. message is the size of a message in bytes.
+// of losses exceeds the variance of independent losses. message is the size of a message in bytes.
 func (m *Model) lossOf(l link.Loss, path *pathSpec, message int) (part, bursts float64) {
 	if l.GoodToBad == 0 || m.transport.Kind != link.RDMA || m.transport.SelectiveRepeat {
 		return configs.Loss(l).Mean(), cluster(l)

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
-// Limits of the verdict. The limits of latencies are those of package verdict.
+// Limits of the verdict. The limits of latencies are from package state.
 const (
 	maxRateOff  = 0.01 // of one link's rate
 	maxTotalOff = 0.02 // of the rate of all flows together
@@ -28,7 +28,7 @@ const (
 // limits are the largest deviations of a latency, in us: of the median, and of the 99th percentile.
 type limits struct{ p50, p99 float64 }
 
-// limits are those of a path with a latency of us microseconds.
+// limits are the limits of a path with a latency of us microseconds.
 func (m *Model) limits(us float64) limits {
 	l := limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
 	if m.traits().hosts {

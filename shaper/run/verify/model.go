@@ -44,7 +44,7 @@ func NewModel(f *state.File) (*Model, error) {
 	return m, nil
 }
 
-// player simulates one flow and both of its ends. They post like those of a Runner, but in no time.
+// player simulates one flow and both of its ends. They post like the ends of a Runner, but in no time.
 type player struct {
 	Flow
 	sim.Endpoints
@@ -90,7 +90,7 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	return traces
 }
 
-// order is that of the flows: on a virtual clock by their NICs.
+// order is the order of the flows: on a virtual clock by their NICs.
 func order(flows []Flow, roundRobin bool) []uint64 {
 	return sim.Orders(len(flows), func(a, b int) int {
 		x, y := &flows[a], &flows[b]
@@ -137,7 +137,7 @@ func (p *player) start() {
 	}
 }
 
-// act lets both ends see what is there and post what they can. It reports whether they have done something.
+// act lets both ends see what has arrived and post what they can. It reports whether they have done something.
 func (p *player) act(now int64) (moved bool) {
 	arrived, acked := p.Poll()
 	for k := p.Arrived - arrived; k < p.Arrived; k++ {

@@ -180,7 +180,7 @@ func (m *Model) carriedRate(path *pathSpec) float64 {
 }
 
 // losses compares the lost datagrams with the losses asked for. bursts is the factor by which the variance of their
-// number exceeds that of independent losses.
+// number exceeds the variance of independent losses.
 func (x *packets) losses(path *pathSpec, p *Packets) (l *Loss, bursts float64) {
 	l, bursts = &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.received())}, 1
 	kept := 1.0
@@ -221,8 +221,8 @@ func (p *Packets) rate(asked float64) float64 {
 }
 
 // steady returns two of the sorted arrival times at, between which the rate is measured: the least late arrival of the
-// first third and that of the last third, against arrivals at the expected rate per ns. Single late arrivals therefore
-// do not lower the rate if later ones caught up.
+// first third and the least late of the last third, against arrivals at the expected rate per ns. Single late arrivals
+// therefore do not lower the rate if later ones caught up.
 func steady(at []int64, asked float64) (from, to int64) {
 	late := func(i int) float64 { return float64(at[i]-at[0]) - float64(i)/asked }
 	third := len(at) / 3

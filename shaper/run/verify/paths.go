@@ -292,8 +292,8 @@ func (m *Model) shared(path *pathSpec, n int) Flow {
 		Depth: int(min(max(need/float64(size), 4), MaxDepth)), Ready: m.ready(path)}
 }
 
-// cluster is the factor by which the variance of the number of losses exceeds that of independent losses: (1+c)/(1-c),
-// with c the correlation between a packet and the next.
+// cluster is the factor by which the variance of the number of losses exceeds the variance of independent losses:
+// (1+c)/(1-c), with c the correlation between a packet and the next.
 func cluster(l link.Loss) float64 {
 	if l.GoodToBad == 0 {
 		return 1

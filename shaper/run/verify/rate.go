@@ -159,8 +159,8 @@ func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Dur
 
 // lossTolerance is the deviation in percent that the rate of several flows over one path may have for given random
 // losses. The effect of a loss changes with 100 ns in the timing of the host, because they decide which flow's segment
-// is lost; most of all with tcp, where a loss halves the window. The relative deviation of the rate is about that of
-// the number of losses; this is 3.5 standard deviations, at least [maxLossyOff].
+// is lost; most of all with tcp, where a loss halves the window. The relative deviation of the rate is about the
+// deviation of the number of losses; this is 3.5 standard deviations, at least [maxLossyOff].
 func lossTolerance(l *Loss) float64 {
 	return 100 * max(maxLossyOff, 3.5/math.Sqrt(max(l.Asked, 1)))
 }

@@ -24,7 +24,7 @@ type Report struct {
 	Notes     []string `json:"notes"`
 	Seconds   float64  `json:"seconds"`
 	Verdict   string   `json:"verdict"` // VALID, INVALID or incomplete
-	// Cause and Summary are those of INVALID, Reasons the texts of Findings. Conclusion is all of it.
+	// Cause and Summary are of INVALID, Reasons the texts of Findings. Conclusion is all of it.
 	Cause      verdict.Cause     `json:"cause,omitempty"`
 	Summary    string            `json:"summary,omitempty"`
 	Reasons    []string          `json:"reasons"`
@@ -79,7 +79,7 @@ type Latency struct {
 	LateP50 float64 `json:"late_p50_us"`
 	LateP99 float64 `json:"late_p99_us"`
 	SeenP99 float64 `json:"seen_late_p99_us"`
-	// Messages is the number that arrived. P50, P99 and jitter are those of the Known ones, whose arrival was observed
+	// Messages is the number that arrived. P50, P99 and jitter are of the Known ones, whose arrival was observed
 	// exactly enough.
 	Messages int `json:"messages"`
 	Known    int `json:"known_messages"`

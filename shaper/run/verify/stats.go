@@ -24,11 +24,11 @@ type pace struct {
 // paceOf is the rate of messages on flows that were measured together. due are the model's traces for the measured
 // posts; ideal, which may be nil, those for posts as early as possible.
 //
-// The rate is measured between two messages: the least late one of the first third and that of the last third. A thread
-// that lost its processor sees some messages late; if later ones are in time, the fabric lost nothing by that. On a
-// host that is too slow, lateness grows. Excluded are the first eighth, in which queues fill, what came after the last
-// post, when they drain, and what came before or after a time with nothing in flight: then the sender did not run,
-// which is not caused by the fabric.
+// The rate is measured between two messages: the least late one of the first third and the least late one of the last
+// third. A thread that lost its processor sees some messages late; if later ones are in time, the fabric lost nothing
+// by that. On a host that is too slow, lateness grows. Excluded are the first eighth, in which queues fill, what came
+// after the last post, when they drain, and what came before or after a time with nothing in flight: then the sender
+// did not run, which is not caused by the fabric.
 func paceOf(flows []Flow, traces, due, ideal []Trace) pace {
 	times := merge(flows, traces, due)
 	skipped := len(times) / 8

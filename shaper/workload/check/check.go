@@ -66,7 +66,7 @@ const (
 var errTooLarge = errors.New("its ranks have too many calls, streams and communicators together: check fewer ranks " +
 	"or steps of the job")
 
-// Run returns what is wrong with a workload, in the order of its lines, at most 100 findings. It is an error if ctx
+// Run returns the findings about a workload, in the order of its lines, at most 100. It is an error if ctx
 // ends before, or if the workload is too large to be checked.
 func Run(ctx context.Context, ix *workload.Index) ([]Finding, error) {
 	r, err := newRun(ix)

@@ -46,8 +46,8 @@ func Levels(ctx context.Context, ix *workload.Index) ([][]int32, error) {
 	return r.levels.of, nil
 }
 
-// take sets the level of a call that the host thread takes, if that is a Wait or Step: those of all that it waits for,
-// and one more.
+// take sets the level of a call that the host thread takes, if it is a Wait or Step: one more than the highest
+// level of the calls that it waits for.
 func (l *levels) take(at int32, k *rank) {
 	c := &k.Calls[k.host]
 	if c.Stream >= 0 {

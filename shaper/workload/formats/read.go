@@ -170,7 +170,7 @@ func native(f input.File) (*workload.Workload, error) {
 	return workload.Read(f.Name, in)
 }
 
-// alone refuses files of other formats than that of the job.
+// alone refuses files of other formats than the job's format.
 func alone(others map[Kind][]input.File, kind Kind) error {
 	for k, files := range others {
 		return fmt.Errorf("%s is of the format %s and others are of %s: give the files of one job", files[0].Name, k,

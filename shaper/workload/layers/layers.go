@@ -30,8 +30,8 @@ type Block struct {
 type Network struct {
 	Name   string
 	Blocks []Block
-	// Buffers are the elements of float32 that are no parameters, and BufferCounters those of int64: the statistics of
-	// batch normalizations, which DistributedDataParallel broadcasts at each forward pass.
+	// Buffers are the elements of float32 that are no parameters, and BufferCounters the elements of int64: the statistics
+	// of batch normalizations, which DistributedDataParallel broadcasts at each forward pass.
 	Buffers, BufferCounters int64
 	// Source is the publication, and whose sizes these are.
 	Source string

@@ -120,5 +120,5 @@ func (b *Block) mlp(d *Decoder, expert int) {
 	}
 }
 
-// matrix is a linear layer without a bias. Its work is that of one token.
+// matrix is a linear layer without a bias. Its work is the work of one token.
 func (b *Block) matrix(name string, in, out int64) { b.conv(name, in, out, 1, 1, false) }

@@ -20,7 +20,7 @@ type column struct {
 }
 
 // DrawTogether draws the first step of all programs of a workload in one picture, of each the first rank: calls that
-// meet are in one row. Levels are those of shaper/workload/check. It returns nil if the picture would be too wide.
+// meet are in one row. Levels are from shaper/workload/check. It returns nil if the picture would be too wide.
 func DrawTogether(ix *workload.Index, levels [][]int32, rows int) *Picture {
 	columns := columnsOf(ix)
 	if len(columns) > maxColumns {

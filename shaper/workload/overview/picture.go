@@ -12,10 +12,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Picture is who waits for whom in a program, or in several: streams are columns, and what may execute at the same time
-// is in one row.
+// Picture shows which call waits for which in a program, or in several: streams are columns, and what may execute at
+// the same time is in one row.
 type Picture struct {
-	// Ranks are those of the program; of several ones, the first rank of each.
+	// Ranks are the ranks of the program; of several ones, the first rank of each.
 	Ranks   workload.Ranks `json:"ranks"`
 	Columns []string       `json:"columns"`
 	Rows    []Row          `json:"rows"`
@@ -23,8 +23,8 @@ type Picture struct {
 	More int `json:"more_rows"`
 }
 
-// Row is operations that come after those of the rows above. If it is a mark, Mark is its text: the end of a step, or
-// the host thread's wait.
+// Row is operations that come after the operations of the rows above. If it is a mark, Mark is its text: the end of a
+// step, or the host thread's wait.
 type Row struct {
 	Cells []string `json:"cells,omitempty"`
 	Mark  string   `json:"mark,omitempty"`

@@ -16,7 +16,7 @@ type inferenceStage struct {
 	number int // of the pass
 	ranks  workload.Ranks
 	routes *router
-	// tokens are those of a batch in this pass, on each rank; sampled those of them whose successor is sampled.
+	// tokens are the tokens of a batch in this pass, on each rank; sampled the tokens whose successor is sampled.
 	tokens, sampled int64
 	scale           float64 // of given times: ns for each multiplication
 }
@@ -72,8 +72,8 @@ func (s *inferenceStage) context() float64 {
 	return float64(s.Context) + float64(decoded)
 }
 
-// time is that of a part: by the times that were given for the multiplications by weights, or by the GPU's rates. More
-// are multiplications that have no weights, and bytes what is read from memory.
+// time is the time of a part: by the times that were given for the multiplications by weights, or by the GPU's rates.
+// More are multiplications that have no weights, and bytes the bytes that are read from memory.
 func (s *inferenceStage) time(multiplications, more, bytes float64) int64 {
 	if s.scale > 0 {
 		return int64(multiplications*s.scale + 0.5)

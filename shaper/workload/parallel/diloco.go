@@ -16,8 +16,8 @@ import (
 // parallel training.
 type DiLoCo struct {
 	Network *layers.Network
-	// Ranks are those of all workers. A worker of several ranks reduces its gradients in each inner step, and each of
-	// its ranks exchanges its share of the parameters with the ranks at its place in the other workers.
+	// Ranks is the number of ranks of all workers. A worker of several ranks reduces its gradients in each inner step, and
+	// each of its ranks exchanges its share of the parameters with the ranks at its place in the other workers.
 	Ranks, PerWorker int
 	// Rounds is how often all parameters are exchanged.
 	Rounds, InnerSteps int

@@ -11,8 +11,8 @@ import (
 
 // GPT is the training of a GPT with tensor, pipeline, data and expert parallelism, as Megatron-LM does it.
 //
-// Ranks are in Megatron's order: those of a tensor parallel group are neighbours, then come the data parallel groups
-// (in them the expert parallel ones), then the stages of the pipeline.
+// Ranks are in Megatron's order: the ranks of a tensor parallel group are neighbours, then come the data parallel
+// groups (in them the expert parallel ones), then the stages of the pipeline.
 type GPT struct {
 	Layers, Hidden, Heads, Seq, Vocab int64
 	TP, PP, DP                        int
@@ -24,7 +24,8 @@ type GPT struct {
 	// many experts see each token.
 	Experts, EP, TopK int
 	Routing           Routing
-	// Batch is the sequences of a step, in all data parallel groups together, and MicroBatch those of a micro-batch.
+	// Batch is the sequences of a step, in all data parallel groups together, and MicroBatch the sequences of a
+	// micro-batch.
 	Batch, MicroBatch int
 	Steps             int
 	Compute           Compute
@@ -116,7 +117,7 @@ func (g *GPT) validateShares() error {
 	return g.Routing.validate(g.Experts, g.TopK)
 }
 
-// parameters are those of a rank of a stage: the ones that all data parallel ranks have, and its experts.
+// parameters are the parameters of a rank of a stage: the ones that all data parallel ranks have, and its experts.
 func (g *GPT) parameters(stage int) (dense, experts int64) {
 	h, tp, layers := g.Hidden, int64(g.TP), g.Layers/int64(g.PP)
 	attention := divide(3*h*h+3*h, tp) + divide(h*h, tp) + h
@@ -142,8 +143,8 @@ func (g *GPT) parameters(stage int) (dense, experts int64) {
 	return dense, experts
 }
 
-// multiplications are those of a rank for the forward pass of a micro-batch: of attention and MLP of a layer, and of
-// the output.
+// multiplications are a rank's multiplications for the forward pass of a micro-batch: of attention and MLP of a layer,
+// and of the output.
 func (g *GPT) multiplications() (attention, mlp, output float64) {
 	tokens := float64(g.MicroBatch) * float64(g.Seq) / float64(g.TP)
 	h := float64(g.Hidden)

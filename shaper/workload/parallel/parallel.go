@@ -88,7 +88,7 @@ func (c clock) backward(multiplications float64) int64 { return c.forward(2 * mu
 type job struct {
 	w  *workload.Workload
 	id int
-	// ranks are those of the operations that are added; nil for all.
+	// ranks are the ranks of the operations that are added; nil for all.
 	ranks workload.Ranks
 	// tooLarge is the first call that is larger than a workload may have.
 	tooLarge error

@@ -146,8 +146,8 @@ func (s *stage) allToAll(back bool) {
 	}
 }
 
-// eachExpertRank calls add for each rank of an expert parallel group; what is added is done by those ranks of all
-// groups.
+// eachExpertRank calls add for each rank of an expert parallel group; those ranks of all groups do the operations
+// that it adds.
 func (s *stage) eachExpertRank(add func(rank int)) {
 	for e := range s.EP {
 		s.job.ranks = nil

@@ -182,7 +182,8 @@ type zeroStep struct {
 	updated []int   // what the next step waits for: the parameters of the step before
 }
 
-// stream is where the calls of gradients are: their own stream, or that of the computation, which then waits for them.
+// stream is where the calls of gradients are: their own stream, or the stream of the computation, which then waits for
+// them.
 func (s *zeroStep) stream() string {
 	if s.Overlap {
 		return ncclStream
@@ -297,7 +298,7 @@ func (s *zeroStep) sharded() {
 	s.endSharded(g.reduced)
 }
 
-// gradients are those of a step of stage 3, which are reduced and scattered in buckets.
+// gradients are the gradients of a step of stage 3, which are reduced and scattered in buckets.
 type gradients struct {
 	*zeroStep
 	waiting int64 // elements that are not reduced yet

@@ -42,8 +42,8 @@ type bucketer struct {
 	gone map[int]bool
 }
 
-// bucket returns the operations with all-reduces put together: those of the same ranks, communicator, stream and type
-// that follow each other. Another operation of one of the ranks ends a bucket if it is on the same stream or
+// bucket returns the operations with all-reduces put together: all-reduces of the same ranks, communicator, stream and
+// type that follow each other. Another operation of one of the ranks ends a bucket if it is on the same stream or
 // communicator, waits for one of the all-reduces, is a wait or ends a step.
 func bucket(ix *workload.Index, limit int64) ([]workload.Op, error) {
 	b := &bucketer{ix: ix, cap: limit, of: map[int][]*open{}, became: map[int][]renaming{}, at: map[int]workload.Op{},
@@ -157,7 +157,7 @@ func (b *bucketer) close(k *open) {
 	}
 }
 
-// renamed are the ids of After of an operation, those of all-reduces that are a part of another call replaced.
+// renamed are the ids of After of an operation, with the ids of all-reduces that are a part of another call replaced.
 func (b *bucketer) renamed(ranks workload.Ranks, after []int) ([]int, error) {
 	if len(b.became) == 0 {
 		return after, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // FromLedgers is the kind of the source of a workload that `ddlemu record` has made. Its max_ns is the time of a
-// computation that did not wait for the calls before it; those of other sources say nothing of waiting.
+// computation that did not wait for the calls before it; times of other sources say nothing of waiting.
 const FromLedgers = "ledger"
 
 // Uncertain says whether the source gives only an interval for the time of a computation.

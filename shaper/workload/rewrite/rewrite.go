@@ -42,7 +42,7 @@ func ParseScale(text string) (s Scale, err error) {
 	return s, err
 }
 
-// names are those of functions that can be scaled, as in a workload.
+// names are the names of functions that can be scaled, as in a workload.
 func names() []string {
 	all := []string{"sendrecv"}
 	for _, f := range workload.Funcs() {

@@ -29,7 +29,7 @@ func (c *Cut) Messages(b *Block) (out, in uint64) {
 	return out, in
 }
 
-// EachMessage calls f for the messages that a block sends in a call, those of equal size together.
+// EachMessage calls f for the messages that a block sends in a call, messages of equal size together.
 func (c *Cut) EachMessage(b *Block, f func(payload, wire, times uint64)) {
 	last := c.Chunk - uint64(c.Loops-1)*c.Piece // bytes of a chunk in the last loop
 	for i := range b.Steps {

@@ -12,7 +12,7 @@ const (
 	// wholeBytes is the largest message of schedules with Whole. Stores of a GPU have no buffer that limits how much is
 	// in flight: with plan.MaxRequests, 4 MiB are.
 	wholeBytes = 128 << 10
-	// signalBytes are those of a message without data: MSCCL++'s semaphores have 8 bytes.
+	// signalBytes are the bytes of a message without data: MSCCL++'s semaphores have 8 bytes.
 	signalBytes = 8
 )
 

@@ -7,8 +7,8 @@
 // connection of its channel: there is one connection, which keeps the order of its messages, for each source,
 // destination and channel. A step may wait for a step of another block of the same GPU.
 //
-// The meaning of each step is that of MSCCL's kernel (mscclRunInterpreter in RCCL's device/msccl_kernel_impl.h). A
-// Program is what one block does for a given size: the loop over pieces of a chunk that fit into the connections'
+// The meaning of each step is its meaning in MSCCL's kernel (mscclRunInterpreter in RCCL's device/msccl_kernel_impl.h).
+// A Program is what one block does for a given size: the loop over pieces of a chunk that fit into the connections'
 // buffers, and the messages of each step.
 package schedule
 
@@ -214,10 +214,10 @@ type Step struct {
 	DepBlock, DepStep int
 	HasDep            bool // the block says when this step is done; without it others that wait for it wait longer
 	Line              int  // in the file it is from; 0: none
-	// Proto is the protocol of the step's messages, if it is not that of the schedule: only the bytes on the wire
+	// Proto is the protocol of the step's messages, if it is not the schedule's protocol: only the bytes on the wire
 	// depend on it.
 	Proto Protocol
-	// From names the operation of the file that the step is a part of; empty: GPU, block and step are those of the
+	// From names the operation of the file that the step is a part of; empty: GPU, block and step are as in the
 	// file.
 	From string
 }
@@ -252,7 +252,7 @@ type Schedule struct {
 	Proto    Protocol
 	Channels int
 	// LoopChunks is the number of chunks into which the larger of a rank's two buffers is divided. For gather and
-	// scatter it is that of one rank's share.
+	// scatter it is the number of chunks of one rank's share.
 	LoopChunks          int
 	InPlace, OutOfPlace bool  // for which of the two it is made
 	MinBytes, MaxBytes  int64 // of the larger buffer; MaxBytes 0: no limit
@@ -268,7 +268,7 @@ type Schedule struct {
 	Align uint64
 	// Parts is the number of chunks here that are one chunk of the file; 0 is 1.
 	Parts int
-	// Summary describes the file, if its blocks and steps are not those of the schedule.
+	// Summary describes the file, if its blocks and steps are not the schedule's blocks and steps.
 	Summary string
 	// Mistakes are what a reader found. A schedule with mistakes is not complete.
 	Mistakes []Mistake
@@ -279,7 +279,7 @@ type Schedule struct {
 	Sized func(bytes uint64) (*Schedule, error)
 }
 
-// Mistake is what is wrong with a schedule. Kind is one of package check.
+// Mistake is a mistake of a schedule. Kind is one of package check.
 type Mistake struct{ Kind, Text string }
 
 // For is the schedule for a call of about so many bytes of the larger buffer.

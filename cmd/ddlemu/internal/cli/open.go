@@ -74,8 +74,8 @@ func (o *Opened) Close() {
 // wraps fs.ErrNotExist.
 func (g *Global) Open() (*Opened, error) { return g.open(g.Default) }
 
-// OpenToRead is Open for a command that changes nothing: if no user brought a fabric up, it opens that of the only
-// running command.
+// OpenToRead is Open for a command that changes nothing: if no user brought a fabric up, it opens the fabric of the
+// only running command.
 func (g *Global) OpenToRead() (*Opened, error) { return g.open(onlyToRead) }
 
 // onlyToRead is the only fabric of a folder that a command may read without a name.

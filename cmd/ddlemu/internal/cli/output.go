@@ -148,7 +148,7 @@ func newBehind(w io.Writer) *behind {
 	return b
 }
 
-// Write takes over a copy. An error of the file is that of close.
+// Write takes over a copy. close returns an error of the file.
 func (b *behind) Write(chunk []byte) (int, error) {
 	var own []byte
 	select {

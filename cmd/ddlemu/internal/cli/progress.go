@@ -17,8 +17,8 @@ func (g *Global) AddQuietFlag(fs *pflag.FlagSet) {
 	fs.BoolVar(&g.Quiet, "quiet", false, "do not show progress")
 }
 
-// ShowProgress shows the progress of a command on standard error until stop is called. Until then, what is written to
-// the outputs comes above the bar.
+// ShowProgress shows the progress of a command on standard error until stop is called. Until then, text that is written
+// to the outputs comes above the bar.
 func (g *Global) ShowProgress(name string) (d *progress.Display, stop func()) {
 	out, errs := g.Stdout, g.Stderr
 	d = progress.Start(progress.Options{

@@ -197,7 +197,8 @@ func WarmupNotes(t *messages.Trace) []string {
 		" before the first step, in which NCCL made its connections"}
 }
 
-// ChangeNotes say which links were changed while the job ran, and when: what is said of its fabric was in force before.
+// ChangeNotes say which links were changed while the job ran, and when: the settings shown of its fabric were in force
+// before.
 func ChangeNotes(p *replay.Replayed, r *why.Report) (notes []string) {
 	first, _ := r.Span(p)
 	us := Microseconds(p.Trace)

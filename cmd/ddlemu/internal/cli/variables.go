@@ -55,7 +55,7 @@ func (g *Global) RanksOn(c *configs.Fabric, b bench.Config, fs *pflag.FlagSet, n
 }
 
 // applyVariables sets what follows from the variables that the user set, for ranks that ddlemu starts itself. nccl is
-// that of --nccl. With onlyModel all times are of the model.
+// the value of --nccl. With onlyModel all times are of the model.
 func (g *Global) applyVariables(e *emulate.Options, view, nccl string, onlyModel bool) error {
 	asked := *e
 	s := variables.Situation{

@@ -93,7 +93,7 @@ func runDoctor(ctx context.Context, g *cli.Global, o *doctorOptions) error {
 	return nil
 }
 
-// printChecks prints each check with what it means, and how to get what is absent.
+// printChecks prints each check with what it means, and how to get an absent part.
 func printChecks(w io.Writer, checks []host.Check) {
 	for _, c := range checks {
 		fmt.Fprintf(w, "%-10s  %s: %s\n%12s%s\n", c.Grade, c.Name, c.Found, "", c.Means)

@@ -169,7 +169,7 @@ func columnsOf(links []configs.Link) []configs.LinkParam {
 	})
 }
 
-// linkHeads are the headers of a table of links, after those of what names them.
+// linkHeads are the headers of a table of links, after the heads of the columns that name them.
 func linkHeads(columns []configs.LinkParam, heads ...string) []string {
 	for _, m := range columns {
 		heads = append(heads, m.Column)

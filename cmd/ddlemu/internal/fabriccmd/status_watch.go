@@ -31,8 +31,8 @@ func parseInterval(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// interval is that of --watch. Its value may also be the argument of the command, because pflag takes a value that may
-// be left out only after an equals sign.
+// interval is the interval of --watch. Its value may also be the argument of the command, because pflag takes a value
+// that may be left out only after an equals sign.
 func (o *statusOptions) interval(args []string) (time.Duration, error) {
 	text := o.Watch
 	if len(args) > 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package junit writes test results in the XML format of JUnit, which GitLab, Jenkins and others show. There is no
-// standard. What it writes satisfies both schemas in common use: that of Jenkins' xUnit plugin (junit-10.xsd), and the
-// stricter one of Apache Ant's task (https://github.com/windyroad/JUnit-Schema).
+// standard. What it writes satisfies both schemas in common use: the schema of Jenkins' xUnit plugin (junit-10.xsd),
+// and the stricter one of Apache Ant's task (https://github.com/windyroad/JUnit-Schema).
 package junit
 
 import (

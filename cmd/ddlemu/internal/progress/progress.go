@@ -80,8 +80,8 @@ func (d *Display) set(what string, left time.Duration, now time.Time) {
 	d.meter.set(what, left, now)
 }
 
-// Part says what is done now, and which part of it is done, 0 to 1. The rest is taken to need as long for each part as
-// what was done since Part was first called for it.
+// Part says what the command does now, and which part of it is done, 0 to 1. The rest is taken to need as long for each
+// part as what was done since Part was first called for it.
 func (d *Display) Part(what string, part float64) { d.part(what, part, time.Now()) }
 
 func (d *Display) part(what string, part float64, now time.Time) {

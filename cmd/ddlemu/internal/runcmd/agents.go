@@ -78,7 +78,7 @@ func (a *agents) line() string {
 func (a *agents) args(n int) []string { return a.torch.agent(n, a.nodes, a.master, a.port) }
 
 // run runs the agents with env added to this process's environment, and returns the exit status of the first that
-// failed. user is nil for that of this process.
+// failed. user is nil for this process's user.
 func (a *agents) run(ctx context.Context, g *cli.Global, env []string, user *syscall.Credential) (int, error) {
 	if g.Getenv(threadsEnv) == "" {
 		env = append(env, threadsEnv+"=1")

@@ -31,7 +31,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
-// BenchOptions are the flags of bench: those of nccl-tests and those of the fabric.
+// BenchOptions are the flags of bench: the flags of nccl-tests and the flags of the fabric.
 type BenchOptions struct {
 	Profile, File    string
 	Ranks            int
@@ -207,7 +207,7 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 	return cmp.Or(o.limits.judge(out.Result.Rows), o.baseline.judge())
 }
 
-// fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
+// fabric returns the configuration of the fabric: a new one for this run, or the configuration of the shared one.
 func (o *BenchOptions) fabric(g *cli.Global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
 		origins := map[string]string{}

@@ -20,7 +20,7 @@ func addBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
 		"real `time` that the command may take: long rows get fewer iterations or are dropped (default: no limit)")
 }
 
-// budget is what is given by --budget. It begins now.
+// budget is the budget that --budget gives. It begins now.
 func budget(fs *pflag.FlagSet, total time.Duration) (emulate.Budget, error) {
 	if !fs.Changed("budget") {
 		return emulate.Budget{}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// clockFlags are run's flags for a virtual clock. Their values are those of the variables.
+// clockFlags are run's flags for a virtual clock. They take the same values as the variables.
 type clockFlags struct {
 	compute, hold, deadlock string
 }

@@ -24,7 +24,7 @@ func addExpectExitFlag(fs *pflag.FlagSet, ranks *[]string) {
 		"`rank` that must die or fail: that is no reason for INVALID then; else exit status 1; may be repeated")
 }
 
-// expectedExits reads the ranks of the flag, or those of the environment if the flag is not given.
+// expectedExits reads the ranks of the flag, or the ranks of the environment if the flag is not given.
 func expectedExits(given []string, getenv func(string) string) (ranks []int, err error) {
 	name := "--" + expectExitFlag
 	if text := getenv(job.ExitEnv); given == nil && text != "" {

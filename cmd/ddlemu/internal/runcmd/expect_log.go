@@ -47,7 +47,7 @@ func (o *expectOptions) place(g *cli.Global, log *forecast.Log) (notes []string,
 	return o.placeGPU(g, s.GPU)
 }
 
-// placeGPU sets the kind of GPU whose product is that of the log, unless the fabric has one.
+// placeGPU sets the kind of GPU whose product is the log's product, unless the fabric has one.
 func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string, err error) {
 	kind, near, err := configs.KindOfProduct(product)
 	if err != nil {
@@ -102,7 +102,7 @@ func settings(log *forecast.Log, getenv func(string) string) (env, notes []strin
 	return env, notes
 }
 
-// logNotes say how the log's measurement differs from what is calculated.
+// logNotes say how the log's measurement differs from the calculation.
 func logNotes(log *forecast.Log, c *configs.Fabric, nccl string) []string {
 	notes := validate.OfSystem(log.System()).Remarks(nccl)
 	if c.GPU != nil && c.GPU.Time == nil {

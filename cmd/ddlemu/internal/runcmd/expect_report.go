@@ -118,7 +118,7 @@ func printParts(w io.Writer, r *forecast.Report) {
 	}
 }
 
-// remark is why a row has no time, or who chooses on the real cluster in place of NCCL.
+// remark is why a row has no time, or which tuner chooses on the real cluster in place of NCCL.
 func remark(r forecast.ReportRow) string {
 	var all []string
 	if r.Problem != "" {

@@ -29,7 +29,7 @@ type perNode struct {
 	job   *job.Job
 	nodes int
 	share launch.GPUShare
-	// agents are those of torchrun, if the command does not say itself which node it is on; else nil.
+	// agents are the agents of torchrun, if the command does not say itself which node it is on; else nil.
 	agents *agents
 }
 
@@ -90,7 +90,8 @@ func (p *perNode) run(ctx context.Context, g *cli.Global, env, args []string) (i
 	return status, err
 }
 
-// argsOf is the command line for node n: that of its agent if it is torchrun, which does not say which node it is on.
+// argsOf is the command line for node n: the command line of its agent if it is torchrun, which does not say which node
+// it is on.
 func (p *perNode) argsOf(args []string, n int) []string {
 	if p.agents == nil {
 		return args

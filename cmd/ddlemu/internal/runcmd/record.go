@@ -22,7 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// recordOptions are the flags of record: those of run, and how the workload is made.
+// recordOptions are the flags of record: the flags of run, and how the workload is made.
 type recordOptions struct {
 	runOptions
 	workloadcmd.OutputOptions

@@ -144,7 +144,8 @@ func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) er
 	return missed
 }
 
-// run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is that of args.
+// run runs args on a fabric and prints the verdict. exits are the ranks whose exit is expected; status is the exit
+// status of args.
 func (o *runOptions) run(ctx context.Context, g *cli.Global, exits []int, args []string) (v verdict.Verdict, status int,
 	err error) {
 	settings, err := o.clock.settings(g.Getenv)

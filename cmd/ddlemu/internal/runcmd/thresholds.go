@@ -77,7 +77,7 @@ func (t *thresholds) judge(rows []bench.Row) error {
 	return &missedError{text}
 }
 
-// printer returns a printer that prints with to and adds to the end of the output what is not as asked for.
+// printer returns a printer that prints with to and adds the missed thresholds to the end of the output.
 func (t *thresholds) printer(to bench.Printer) bench.Printer {
 	if !t.any() {
 		return to
@@ -85,7 +85,7 @@ func (t *thresholds) printer(to bench.Printer) bench.Printer {
 	return &holding{Printer: to, limits: t}
 }
 
-// holding is a printer that holds the rows to what is asked of them.
+// holding is a printer that holds the rows to the thresholds.
 type holding struct {
 	bench.Printer
 	limits   *thresholds

@@ -17,8 +17,9 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 )
 
-// explainTorchrun says what to use if args is a torchrun that cannot start a rank: that of torch 1 with Python 3.11 or
-// later, as Debian 12 has it. There an enumeration no longer lists its flag of value zero, which torchrun looks for.
+// explainTorchrun says what to use if args is a torchrun that cannot start a rank: the torchrun of torch 1 with Python
+// 3.11 or later, as Debian 12 has it. There an enumeration no longer lists its flag of value zero, which torchrun looks
+// for.
 func explainTorchrun(ctx context.Context, g *cli.Global, args []string) {
 	python := pythonOf(args)
 	if python == "" {

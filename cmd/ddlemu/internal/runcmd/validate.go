@@ -140,7 +140,7 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 	return nil
 }
 
-// budget is that of the flag. Without a run there is none.
+// budget is the budget of the flag. Without a run there is none.
 func (o *validateOptions) budget() (emulate.Budget, error) {
 	within, err := budget(o.Flags, o.Budget)
 	if err == nil && o.Model && within.Total > 0 {

@@ -24,7 +24,8 @@ import (
 // tableEndings are the endings of the files of a folder that are read as tables.
 var tableEndings = []string{".csv", ".log", ".out", ".txt"}
 
-// tableFiles are the files, and those of the folders with the ending of a table in the order of their names, each once.
+// tableFiles are the files, and the files of the folders with the ending of a table in the order of their names, each
+// once.
 func tableFiles(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -74,7 +75,7 @@ type all struct {
 	// remaining is the time that is left.
 	remaining remaining
 	apart     map[string]string // reasons why tables are seen apart, by their names
-	// predictions are those of tables by figures that were fitted to others, by their names.
+	// predictions are the predictions of tables by figures that were fitted to others, by their names.
 	predictions map[string]*validate.Report
 
 	reports []*validate.Report
@@ -185,7 +186,7 @@ func (a *all) compare(ctx context.Context) error {
 	return nil
 }
 
-// one compares one table. What is predicted by figures that were fitted to other tables takes the place of what is not.
+// one compares one table. Predictions by figures that were fitted to other tables take the place of calculated times.
 func (a *all) one(ctx context.Context, o *validateOptions, path string, within emulate.Budget, show emulate.Progress) (
 	*validate.Report, error) {
 	if name := filepath.Base(path); a.predictions[name] != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/score"
 )
 
-// Marks of a table: it was measured with something else than what is compared with it, or figures were fitted to it.
+// Marks of a table: it was measured with something else than the run that is compared with it, or figures were fitted
+// to it.
 const (
 	otherNCCL     = "*"
 	directConnect = "+"

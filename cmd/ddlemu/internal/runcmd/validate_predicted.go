@@ -58,8 +58,8 @@ func (a *all) predicted(name string, t *validate.Table) *validate.Report {
 	return &r
 }
 
-// replace puts the predictions of rows in the place of what is calculated with figures that were fitted to them. Such
-// rows without a prediction are left out. A table that has no predictions stays as it is.
+// replace puts the predictions of rows in the place of times that are calculated with figures that were fitted to them.
+// Such rows without a prediction are left out. A table that has no predictions stays as it is.
 func (a *all) replace(r *validate.Report) {
 	p := a.predictions[r.Name]
 	if p == nil {

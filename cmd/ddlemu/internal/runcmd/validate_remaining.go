@@ -26,7 +26,8 @@ const (
 	timeOfRow  = 20 * time.Millisecond  // of CPU, for each rank
 )
 
-// remaining is that of tables, by their ranks and rows. Without --model it is not known how long they take.
+// remaining is the remaining time of tables, by their ranks and rows. Without --model it is not known how long they
+// take.
 func (o *validateOptions) remaining(files []string) remaining {
 	r := remaining{begun: time.Now(), clock: time.Now}
 	if !o.Model {

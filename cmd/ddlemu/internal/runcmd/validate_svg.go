@@ -64,7 +64,7 @@ func (p *pictures) check(tables []string) (files map[string]string, err error) {
 	return files, nil
 }
 
-// write writes the pictures: that of all reports, and those of the reports that have a file.
+// write writes the pictures: the picture of all reports, and the pictures of the reports that have a file.
 func (p *pictures) write(files map[string]string, reports []*validate.Report) error {
 	draw := func(file, title string, reports []*validate.Report) error {
 		s := scatter(title, reports)

@@ -48,8 +48,8 @@ func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *c
 	return nil
 }
 
-// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is that of --nccl. The caller closes
-// the folder.
+// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is the value of --nccl. The caller
+// closes the folder.
 func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options,
 	err error) {
 	b.Ranks = place.GPUs

@@ -86,7 +86,7 @@ func gridChart(r *compare.Grid) *chart.Chart {
 	return out
 }
 
-// runChart draws the bus bandwidth of the rows, and that of the lower bound.
+// runChart draws the bus bandwidth of the rows, and the bandwidth of the lower bound.
 func runChart(s *schedule.Schedule, r *perform.Report) *chart.Chart {
 	out := &chart.Chart{Title: fmt.Sprintf("%s: %s on %s", nameOf(r.Schedule), r.Coll, r.Fabric),
 		X: "size", Y: "bus bandwidth, GB/s"}

@@ -35,7 +35,7 @@ func (o *captureOptions) write(g *cli.Global, write func(w io.Writer) error) err
 	return cli.WriteFile("-o", o.Output, o.Force, 0o600, write)
 }
 
-// name is that of the file, for messages.
+// name is the name of the file, for messages.
 func (o *captureOptions) name() string {
 	if o.Output == cli.StandardOutput {
 		return "standard output"

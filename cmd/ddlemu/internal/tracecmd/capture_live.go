@@ -111,7 +111,7 @@ func (c *liveCapture) Close() {
 	c.Opened.Close()
 }
 
-// names are those of the nodes' addresses.
+// names are the names of the nodes' addresses.
 func (c *liveCapture) names() (map[netip.Addr]string, error) {
 	p, err := daemon.Plan(c.Dir.Path, c.fab, c.File.Name())
 	if err != nil {

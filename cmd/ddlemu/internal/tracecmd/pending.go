@@ -175,7 +175,7 @@ func alike(calls []pending.Unfinished) []series {
 	return all
 }
 
-// callState says who has begun a call and who has not.
+// callState says which ranks have begun a call and which have not.
 func callState(c pending.Unfinished) []string {
 	state := []string{"begun by " + ranksText(c.Begun)}
 	if len(c.Missing) > 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// dumpFiles are the dumps of PyTorch's flight recorder among the arguments of pending: files, or those of a folder.
+// dumpFiles are the dumps of PyTorch's flight recorder among the arguments of pending: files, or the dumps of a folder.
 // They are none if the argument is a folder of ledgers, or has no dump.
 func dumpFiles(args []string) ([]input.File, error) {
 	if len(args) == 1 {

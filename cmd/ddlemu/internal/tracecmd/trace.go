@@ -144,7 +144,7 @@ func writePerfetto(w io.Writer, clock int, t *messages.Trace, line *timeline.Tim
 	return report, nil
 }
 
-// chunks keeps what is written.
+// chunks keeps the bytes that are written.
 type chunks [][]byte
 
 func (c *chunks) Write(b []byte) (int, error) {
@@ -152,7 +152,7 @@ func (c *chunks) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// realtime is a clock whose times are those of CLOCK_REALTIME, which PyTorch's profiler has too.
+// realtime is a clock whose times are from CLOCK_REALTIME, which PyTorch's profiler has too.
 func realtime(t *messages.Trace) (timeline.Clock, error) {
 	r := &t.Ranks[0]
 	switch {
@@ -208,7 +208,7 @@ func counted(t *messages.Trace) string {
 	return calls + ", " + units.Count(len(t.Ranges), "range")
 }
 
-// rangeNotes say what is missing of the programs' ranges.
+// rangeNotes say what the programs' ranges lack.
 func rangeNotes(t *messages.Trace) (notes []string) {
 	open := 0
 	for i := range t.Ranges {

@@ -394,7 +394,7 @@ func portNotes(s *whatif.Study, changes []whatif.Change) []string {
 			"as \"node0 tx\", or leave out --link to change the ports too"}
 }
 
-// behindPorts says whether only rates of links between NICs change, and none of them is below that of a port on its
+// behindPorts says whether only rates of links between NICs change, and none of them is below the rate of a port on its
 // way.
 func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
 	rate := func(h fabric.Hop) uint64 { return h.Spec.Bandwidth - 1 } // 0 is no limit: the highest

@@ -86,7 +86,7 @@ func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOp
 		return err
 	}
 	if o.MaxOps <= input.MaxOps {
-		// The heap would grow to twice what is in use; near the limit, garbage is collected more often instead.
+		// The heap would grow to twice the memory in use; near the limit, garbage is collected more often instead.
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(convertMemory))
 	}
 	show, stop := g.ShowProgress("workload convert")

@@ -45,7 +45,7 @@ func (b *builder) linkGuest(line string, parts parts) ([]string, error) {
 			return err
 		}
 		defer os.Remove(stubs)
-		// The first link leads NCCL's calls to cuda/soft/shim, and not those of the runtime.
+		// The first link leads NCCL's calls to cuda/soft/shim, and not the runtime's calls.
 		nccl := temporary + ".o"
 		defer os.Remove(nccl)
 		if err := b.cc.run("g++", slices.Concat([]string{"-r", "-nostdlib", "-o", nccl}, parts.objects, parts.shims,

@@ -18,7 +18,7 @@ import (
 
 const packageName = "libnccl-dev"
 
-// baseLine is the release line of the default NCCL: that of Debian 13.
+// baseLine is the release line of the default NCCL: the one of Debian 13.
 const baseLine = "2.22"
 
 // wantedNCCL describes an NCCL to build.

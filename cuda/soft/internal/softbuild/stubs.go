@@ -20,7 +20,7 @@ import (
 // relinking leaves out. Each kernel gets a stub instead: one instruction, which traps if it is called.
 
 // deviceObject says whether relinking leaves out a member of NCCL's archive: it has device code, or (enhcompat.o) weak
-// CUDA functions that return an error and would replace those of the software runtime.
+// CUDA functions that return an error and would replace the functions of the software runtime.
 func deviceObject(member string) bool {
 	return strings.HasSuffix(member, ".cu.o") || member == "device_glue.o" || member == "enhcompat.o"
 }

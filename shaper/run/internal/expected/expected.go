@@ -35,7 +35,7 @@ type Times struct {
 	Explain bool
 	// Problem says why the last row without an expected time has none, "" if every row had one.
 	Problem string
-	// Problems are the different Problems so far, without those of rows that move nothing.
+	// Problems are the different Problems so far, without problems of rows that move nothing.
 	Problems []string
 }
 
@@ -71,7 +71,7 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 // iterations together.
 func (t *Times) Least() map[int]job.Traffic { return t.least }
 
-// Move adds the bytes that the calls of c must move to those of Least.
+// Move adds the bytes that the calls of c must move to the bytes of Least.
 func (t *Times) Move(c bench.Case) {
 	d := withoutSchedule(c)
 	for _, cut := range d.Cuts(t.domain.of) {
@@ -138,8 +138,8 @@ func bound(cuts []plan.Cut, rates func(int) (out, in float64)) float64 {
 	return longest
 }
 
-// zones are those of the fabric. Bytes between the nodes of an NVLink domain do not cross its links, so there are none
-// with such domains.
+// zones are the zones of the fabric. Bytes between the nodes of an NVLink domain do not cross its links, so there are
+// none with such domains.
 func (t *Times) zones() []int {
 	if t.domain.nodes > 1 {
 		return nil
@@ -147,7 +147,7 @@ func (t *Times) zones() []int {
 	return t.fabric.Zones()
 }
 
-// portRates are those of the ports of a domain.
+// portRates are the rates of the ports of a domain.
 func (t *Times) portRates(domain int) (out, in float64) {
 	return t.fabric.PortRates(func(node int) bool { return node/t.domain.nodes == domain })
 }
@@ -348,8 +348,8 @@ func pairOf(c expect.Conn) nccllog.Pair {
 	return nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}
 }
 
-// ends are the two NICs of a connection, and its number among those of its receiver, which is used only if each flow
-// has a path of its own. listed are the NICs of each node that NCCL is shown.
+// ends are the two NICs of a connection, and its number among the connections of its receiver, which is used only if
+// each flow has a path of its own. listed are the NICs of each node that NCCL is shown.
 func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs, listed [][]int) (src, dst int, listened uint64,
 	err error) {
 	if t.fabric.Config.NICsPerNode == 1 && !t.fabric.PerFlow() {

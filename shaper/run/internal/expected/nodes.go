@@ -20,7 +20,7 @@ type domains struct {
 	of     func(rank int) int
 }
 
-// domainsOf are those of the ranks of f. node is the emulated node of a rank.
+// domainsOf are the domains of the ranks of f. node is the emulated node of a rank.
 func domainsOf(f *fabric.Fabric, node func(rank int) int) domains {
 	d := domains{nodes: 1, of: node}
 	if f.Config.NodeTime {

@@ -92,8 +92,8 @@ func (c *Costs) OfRest(r Row) time.Duration {
 // visible is the difference of two sizes from which on the cost of a byte is more than noise.
 const visible = 64 << 10
 
-// of interpolates between points. Above the last one it adds a cost for each byte: that of the last points if they are
-// far enough apart, but no more than in proportion to the size; else perByte.
+// of interpolates between points. Above the last one it adds a cost for each byte: the cost by the last points if they
+// are far enough apart, but no more than in proportion to the size; else perByte.
 func of(points []point, size int64, perByte float64) float64 {
 	if len(points) == 0 {
 		return perByte * float64(size)

@@ -120,7 +120,7 @@ const linkRate = "links.rate"
 
 // independent returns figures of a kind that owe nothing to the tables that the kind was fitted to: for each constant
 // the geometric mean of the different values that other kinds have; of the rate of the links, of its ratio to the raw
-// rate. A value that is that of own is taken to be copied from it, and is no other one. free says which constants have
+// rate. A value that equals own's is taken to be copied from it, and is no other one. free says which constants have
 // such a value; the rest keep own's.
 func independent(own Kind, constants []Constant, others []Kind) (start *configs.GPUTime, free []bool) {
 	copied := *own.Time

@@ -21,9 +21,9 @@ type Fit struct {
 	// Every says that of each table only every so many rows are used for the search; 0 as 1. It makes a fit faster. All
 	// rows are predicted.
 	Every int
-	// Others are the times of other kinds of GPUs: what the rows do not determine is taken from them.
+	// Others are the times of other kinds of GPUs: figures that the rows do not determine are taken from them.
 	Others []Kind
-	// Progress is told what is done now, and which part of it all is done, 0 to 1.
+	// Progress is told the current work, and which part of all work is done, 0 to 1.
 	Progress func(what string, part float64)
 }
 
@@ -42,9 +42,9 @@ type Prediction struct {
 	LeftOut []validate.LeftOut
 }
 
-// Run fits the figures of own to all rows. The search begins at own's figures; what the rows do not determine goes to
-// those of the other kinds. Which figures own has says which are fitted. The error is [validate.ErrNoRow] if the model
-// knows the time of none.
+// Run fits the figures of own to all rows. The search begins at own's figures; figures that the rows do not determine
+// go to the figures of the other kinds. Which figures own has says which are fitted. The error is [validate.ErrNoRow]
+// if the model knows the time of none.
 func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 	f.progress("all tables", 0)
 	m, r := f.model(own)
@@ -75,7 +75,7 @@ func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []Predic
 	return all, nil
 }
 
-// model is that of the rows, with the figures of the other kinds.
+// model is the model of the rows, with the figures of the other kinds.
 func (f *Fit) model(own Kind) (*model, *Result) {
 	constants := constantsOf(own.Time)
 	start, free := independent(own, constants, f.Others)

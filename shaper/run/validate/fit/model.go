@@ -60,7 +60,7 @@ func (m *model) at(parameters []float64) *configs.GPUTime {
 	return &t
 }
 
-// parametersOf are those of t.
+// parametersOf are the parameters of t.
 func (m *model) parametersOf(t *configs.GPUTime) (all []float64) {
 	for i := range m.constants {
 		all = append(all, math.Log(m.constants[i].of(t)))
@@ -68,7 +68,7 @@ func (m *model) parametersOf(t *configs.GPUTime) (all []float64) {
 	return all
 }
 
-// problem is that of the search.
+// problem is the problem of the search.
 func (m *model) problem() problem {
 	return problem{errors: m.errors, uses: func(parameter, row int) bool {
 		return uses(m.constants[parameter].Name, &m.rows[row])
@@ -79,7 +79,7 @@ func (m *model) problem() problem {
 var actions = []string{"ll", "ll128", "simple", "send", "nvls_copy", "nvls_head"}
 
 // uses says whether the time of a row may depend on a figure. Each action belongs to some algorithms and protocols; the
-// other figures matter for all calls, those of the net between nodes.
+// other figures matter for all calls, the figures of net if it is between nodes.
 func uses(figure string, r *Row) bool {
 	section, _, _ := strings.Cut(figure, ".")
 	d := r.Case.Decision
@@ -120,7 +120,7 @@ func (m *model) errors(ctx context.Context, parameters []float64, rows []int) ([
 	return out, nil
 }
 
-// answers are those of the rows at some parameters. Several rows are calculated at once. The error is that of ctx.
+// answers are the answers of the rows at some parameters. Several rows are calculated at once. The error is ctx's.
 func (m *model) answers(ctx context.Context, parameters []float64, rows []int) ([]answer, error) {
 	t := m.at(parameters)
 	out := make([]answer, len(rows))
@@ -141,7 +141,7 @@ func (m *model) answers(ctx context.Context, parameters []float64, rows []int) (
 	return out, ctx.Err()
 }
 
-// answer is that of one row. It is calculated once for the same values of the figures that the row depends on.
+// answer is the answer of one row. It is calculated once for the same values of the figures that the row depends on.
 func (m *model) answer(ctx context.Context, t *configs.GPUTime, row int) answer {
 	at := place{row, m.figuresOf(t, row)}
 	m.mu.Lock()

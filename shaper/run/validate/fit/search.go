@@ -12,7 +12,7 @@ import (
 
 // problem is what a search needs of a model: errors of rows that depend on parameters.
 type problem struct {
-	// errors are those of some rows; NaN where the model knows none.
+	// errors are the errors of some rows; NaN where the model knows none.
 	errors func(ctx context.Context, at []float64, rows []int) ([]float64, error)
 	// uses says whether the error of a row depends on a parameter.
 	uses func(parameter, row int) bool

@@ -123,8 +123,8 @@ func (r *Runner) Findings() []verdict.Finding {
 	return found
 }
 
-// Late returns why the shaper's verdict on the packets of the last Send is INVALID, or "". The verdict is that of a job
-// that sends the same packets. Some shapers record no lateness.
+// Late returns why the shaper's verdict on the packets of the last Send is INVALID, or "". The verdict is the verdict
+// on a job that sends the same packets. Some shapers record no lateness.
 func (r *Runner) Late() string {
 	read := status.NewReader(r.file, r.fabric).Read()
 	for _, j := range r.file.JobsOf(state.TrafficKey) {

@@ -109,7 +109,8 @@ type parser struct {
 	unused  []string // columns that are not known
 }
 
-// knownColumns are those of AICB's files. What a call took (algbw, busbw) and the rank that sends (src) are not used.
+// knownColumns are the columns of AICB's files. What a call took (algbw, busbw) and the rank that sends (src) are not
+// used.
 var knownColumns = []string{"comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src",
 	"additional", "_elapsed_time",
 	"algbw", "busbw", "count"}

@@ -121,7 +121,7 @@ func (p *printer) call(o *workload.Op, depends []uint64) ([]uint64, error) {
 	return p.collective(o, c, bytes, depends)
 }
 
-// collective writes a node of a collective. Its size is that of the input of a rank, as ASTRA-sim takes it.
+// collective writes a node of a collective. Its size is the size of a rank's input, as ASTRA-sim takes it.
 func (p *printer) collective(o *workload.Op, c *workload.Comm, bytes int64, depends []uint64) ([]uint64, error) {
 	if o.Func == workload.ReduceScatter || o.Func == workload.AllToAll {
 		bytes *= int64(len(c.Ranks))
@@ -166,7 +166,7 @@ func (p *printer) messages(o *workload.Op, kind nodeType, peers workload.Ranks, 
 	return out, nil
 }
 
-// emptyBytes is the size of a message of no bytes: that of the smallest frame of Ethernet. ASTRA-sim ends at a message
+// emptyBytes is the size of a message of no bytes, the size of the smallest Ethernet frame. ASTRA-sim ends at a message
 // that takes no time.
 const emptyBytes = 64
 
@@ -186,14 +186,14 @@ func (p *printer) message(o *workload.Op, kind nodeType, peer int, bytes int64, 
 	return p.node(label(o), kind, depends, more)
 }
 
-// Chunks of a chain: those of NCCL's protocol Simple, an eighth of a buffer of 4 MiB, but not more than so many.
+// Chunks of a chain: the chunks of NCCL's protocol Simple, an eighth of a buffer of 4 MiB, but not more than so many.
 const (
 	chunkBytes = 512 << 10
 	maxChunks  = 1000
 )
 
 // chain writes a broadcast or reduce: each rank passes each chunk on to the next one when it has it. The chain of a
-// broadcast begins at the root, that of a reduce ends there.
+// broadcast begins at the root, the chain of a reduce ends there.
 func (p *printer) chain(o *workload.Op, ranks workload.Ranks, bytes int64, depends []uint64) ([]uint64, error) {
 	n, first := len(ranks), o.Root
 	if o.Func == workload.Reduce {

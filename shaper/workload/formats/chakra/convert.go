@@ -130,7 +130,7 @@ func (j *job) usedGroups(traces []*trace) {
 const bytesOfNode, bytesOfDependency = 20, 4
 
 // rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they
-// depend on. A receive that depends on a send starts with it: a send of NCCL ends only when it is received, those of
+// depend on. A receive that depends on a send starts with it: a send of NCCL ends only when it is received, a send of
 // ASTRA-sim before.
 func (j *job) rank(t *trace) ([]workload.Op, error) {
 	order, err := sorted(t.nodes)

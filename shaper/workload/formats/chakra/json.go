@@ -128,7 +128,7 @@ func (i *integer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// jsonNode is a Node with the names of json_format, and with those of the schema (preserving_proto_field_name).
+// jsonNode is a Node with the names of json_format, and with the names of the schema (preserving_proto_field_name).
 type jsonNode struct {
 	ID            integer   `json:"id"`
 	Name          string    `json:"name"`

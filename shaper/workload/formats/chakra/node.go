@@ -21,7 +21,7 @@ const (
 // known says whether the type is one of the format.
 func (t nodeType) known() bool { return t >= metadataNode && t <= collectiveNode }
 
-// node is what is kept of a node of the graph of a rank. A trace may have millions, so it keeps no other attributes.
+// node is a node of a rank's graph, with the attributes that are used. A trace may have millions of nodes.
 type node struct {
 	id      uint64
 	name    string

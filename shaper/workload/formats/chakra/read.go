@@ -28,7 +28,7 @@ type trace struct {
 	nodes  []*node
 }
 
-// Read reads the files of all ranks of a job, or that of one rank, which then stands for all.
+// Read reads the files of all ranks of a job, or the file of one rank, which then stands for all.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	var traces []*trace
 	for i, f := range files {
@@ -70,7 +70,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 // rankOfName finds the rank in a file's name.
 var rankOfName = regexp.MustCompile(`(\d+)(\.et)?(\.json)?(\.gz)?$`)
 
-// readTrace reads a file. If its name has no number, the rank is that of its place among the files.
+// readTrace reads a file. If its name has no number, the rank is the file's place among the files.
 func readTrace(f input.File, place int, limit *input.Limit) (*trace, error) {
 	in, err := f.Open()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// version is that of the schema, which other tools print.
+// version is the schema's version, which other tools print.
 const version = "0.0.4"
 
 // GroupsEnding is what the name of the file with the process groups ends with.
@@ -72,7 +72,7 @@ func writeFile(create func(string) (io.WriteCloser, error), ending string, write
 	return errors.Join(err, out.Flush(), f.Close())
 }
 
-// groupsOf are the process groups by their communicators: those of some ranks, on which there are collectives. Their
+// groupsOf are the process groups by their communicators: communicators of some of the ranks, with collectives. Their
 // names are the numbers from 1, because ASTRA-sim takes 0 for all ranks.
 func groupsOf(w *workload.Workload, split *perrank.Splitter) map[*workload.Comm]string {
 	called := map[string]bool{}
@@ -164,7 +164,7 @@ func (p *printer) carriedList() string {
 	return string(data)
 }
 
-// Limits of what is written without a node that joins: one that takes no time and only waits.
+// Limits above which a joining node is written, which takes no time and only waits.
 const (
 	maxDepends = 1000 // nodes that a node depends on
 	maxEdges   = 4000 // dependencies of the nodes of an operation together
@@ -267,7 +267,7 @@ func appendPacked(b []byte, field protowire.Number, list []uint64) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), packed)
 }
 
-// appendAttribute appends an AttributeProto. field is that of its value: a text, or else a number.
+// appendAttribute appends an AttributeProto. field is the field of its value: a text, or else a number.
 func appendAttribute(b []byte, number protowire.Number, name string, field protowire.Number, text string,
 	value uint64) []byte {
 	var a []byte

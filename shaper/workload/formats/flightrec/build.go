@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
-// operations are those of one rank, in the order of its recorder.
+// operations are the operations of one rank, in the order of its recorder.
 func (c *converter) operations(d *Dump) ([]workload.Op, error) {
 	var launches []*Launch
 	groups := map[int32]*Group{}

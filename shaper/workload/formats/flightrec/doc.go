@@ -4,6 +4,6 @@
 // groups: the pickles that PyTorch writes when a call times out, and what its control plane gives as JSON. It joins
 // the dumps of the ranks of a job, and makes a workload of what they have in common.
 //
-// The layout is that of torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its version is a field of the dump.
+// The layout is in torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its version is a field of the dump.
 // Versions 1.1 to 2.10 (PyTorch 2.15) are known.
 package flightrec

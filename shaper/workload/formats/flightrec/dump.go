@@ -60,7 +60,7 @@ type GroupConfig struct {
 type State uint8
 
 // The states, as the recorder names them. Only where a backend reports it does a call become started and completed:
-// those of gloo stay scheduled.
+// calls of gloo stay scheduled.
 const (
 	Scheduled State = iota
 	Started
@@ -87,7 +87,7 @@ type Entry struct {
 	IsP2P   bool
 }
 
-// GroupName names a process group in a dump. The keys are those of `ddlemu pending --json`.
+// GroupName names a process group in a dump. The keys are the keys of `ddlemu pending --json`.
 type GroupName struct {
 	Name string `json:"group"`
 	Desc string `json:"description"`

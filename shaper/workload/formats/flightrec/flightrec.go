@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// Read makes a workload of the dumps of all ranks of a job, or of that of one rank, which then stands for all.
+// Read makes a workload of the dumps of all ranks of a job, or of the dump of one rank, which then stands for all.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	j, err := readJob(files, o.Limit)
 	if err != nil {

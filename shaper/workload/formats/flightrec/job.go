@@ -53,7 +53,7 @@ func (l *Launch) Entries(d *Dump) []*Entry {
 	return out
 }
 
-// places are those of all entries.
+// places are the places of all entries.
 func (l *Launch) places(d *Dump) []int32 {
 	group := d.At(int(l.First)).Group
 	out := []int32{l.First}
@@ -65,7 +65,7 @@ func (l *Launch) places(d *Dump) []int32 {
 	return out
 }
 
-// End is the entry whose state is that of the launch: the last one.
+// End is the entry whose state is the launch's state: the last one.
 func (l *Launch) End(d *Dump) *Entry { return d.At(int(l.Last)) }
 
 // Done tells whether a launch has ended. Only the end of a coalesced group says whether the calls in it have ended.
@@ -130,7 +130,7 @@ func readJob(files []input.File, limit *input.Limit) (*Job, error) {
 	return j, nil
 }
 
-// isDefault tells whether the group is that of init_process_group: all ranks.
+// isDefault tells whether the group is the one that init_process_group makes: all ranks.
 func (g *GroupName) isDefault() bool { return g.Desc == defaultGroup }
 
 // defaultGroup is how PyTorch describes the group of init_process_group.
@@ -208,7 +208,7 @@ func (d *Dump) firstRank() int {
 	return first
 }
 
-// groupKey tells groups apart: those of different ranks may have one name.
+// groupKey tells groups apart: groups of different ranks may have one name.
 type groupKey struct {
 	name  string
 	ranks string

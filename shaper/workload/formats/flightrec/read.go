@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// MaxEntries is the maximum number of calls of all dumps of a job that [ReadJob] reads, more than those of 1024 ranks
-// with PyTorch's default of 2000 calls. Each takes about 70 bytes.
+// MaxEntries is the maximum number of calls of all dumps of a job that [ReadJob] reads, more than the calls of 1024
+// ranks with PyTorch's default of 2000 calls. Each takes about 70 bytes.
 const MaxEntries = 2_500_000
 
 // reader reads dumps. What many calls have in common is kept once.

@@ -154,7 +154,7 @@ const bytesPerRequirement = 24
 
 // requirements are the tasks that must have ended before task i starts. One that must only have started (irequires) has
 // started when those that it requires itself have ended. A send that a receive requires must only have started too
-// (early): a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever. The
+// (early): a send of NCCL ends when it is received, a send of GOAL before, so that all ranks could wait for ever. The
 // budget bounds the lists and the search.
 func requirements(tasks []task, i int, budget *bounds.Budget) (out []int, early bool, err error) {
 	seen := map[int]bool{i: true}

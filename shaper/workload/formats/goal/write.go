@@ -146,7 +146,7 @@ func cpuOf(stream string) (int, bool) {
 	return n, err == nil && n >= 0 && stream == fmt.Sprintf("cpu%d", n)
 }
 
-// cpu is the number of a stream: that of its name if it is cpuK, else the next one from 100 on.
+// cpu is the number of a stream: the number in its name if it is cpuK, else the next one from 100 on.
 func (p *printer) cpu(stream string) int {
 	if n, ok := cpuOf(stream); ok {
 		return n

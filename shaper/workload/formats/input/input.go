@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package input opens the files of other workload formats: it unpacks gzip, limits what is read, and says where in a
-// file an error is.
+// Package input opens the files of other workload formats: it unpacks gzip, limits how much is read, and says where in
+// a file an error is.
 package input
 
 import (
@@ -171,7 +171,7 @@ func (f File) Open() (*Reader, error) {
 	return r, nil
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read.
 type counter struct {
 	io.Reader
 	n int64

@@ -13,7 +13,7 @@ import (
 const maxRecord = 16 << 20
 
 // maxDepth is the maximum depth of arrays and objects in each other, since the decoder keeps a word for each. It is
-// that of encoding/json for values that are decoded.
+// the limit of encoding/json for values that are decoded.
 const maxDepth = 10_000
 
 // ErrCut is the error of a JSON file that ends in the middle.

@@ -15,7 +15,7 @@ const MaxOps = 400_000
 // smallPerOp is how many small records may be kept for each operation.
 const smallPerOp = 5
 
-// Limit counts what is kept in memory of all files of a job. A nil one has no limit.
+// Limit counts the records of all files of a job that are kept in memory. A nil one has no limit.
 type Limit struct{ most, n, small, listed int }
 
 // NewLimit is a limit of so many; 0 is MaxOps.

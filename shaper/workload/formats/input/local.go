@@ -14,8 +14,8 @@ import (
 const maxLocal = 16 << 30
 
 // Local returns the path of a file on disk with the unpacked content, for readers that need more than one pass over
-// it. It is that of the file itself if it is not packed, else that of a temporary file of at most 16 GiB, which done
-// removes.
+// it. It is the path of the file itself if it is not packed, else the path of a temporary file of at most 16 GiB, which
+// done removes.
 func (f File) Local() (path string, done func(), err error) {
 	r, err := f.Open()
 	if err != nil {

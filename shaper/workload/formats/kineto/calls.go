@@ -72,7 +72,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// dropped counts what is not in the workload because of what it moved.
+// dropped counts the calls that are not in the workload because of what they moved.
 type dropped struct {
 	unknownKernels int      // nothing says what they moved
 	unsizedCalls   int      // likewise

@@ -19,9 +19,9 @@ func (w *row) sequence() map[string][]int {
 	return out
 }
 
-// clocks estimates by how many ns the clock of each rank is ahead of that of the first. A collective that moves data
-// from every rank to every rank ends at about the same time everywhere, so the median difference of the ends is the
-// difference of the clocks.
+// clocks estimates by how many ns the clock of each rank is ahead of the clock of the first. A collective that moves
+// data from every rank to every rank ends at about the same time everywhere, so the median difference of the ends is
+// the difference of the clocks.
 func (j *job) clocks() []int64 {
 	offsets := make([]int64, len(j.rows))
 	known := make([]bool, len(j.rows))

@@ -12,9 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// groupKernel matches the kernels that a process group launches, after "void " and namespaces: those of NCCL
-// (ncclSymDevKernel in 2.27, ncclSymkDevKernel since 2.28) and RCCL, RCCL's of MSCCL schedules (mscclKernel), and
-// those of oneCCL.
+// groupKernel matches the kernels that a process group launches, after "void " and namespaces: kernels of NCCL
+// (ncclSymDevKernel in 2.27, ncclSymkDevKernel since 2.28) and RCCL, RCCL's kernels of MSCCL schedules (mscclKernel),
+// and kernels of oneCCL.
 var groupKernel = regexp.MustCompile(
 	`^(void )?(\w+::|\(anonymous namespace\)::)*(nccl(Dev)?Kernel|ncclSym|mscclKernel|oneccl_)`)
 

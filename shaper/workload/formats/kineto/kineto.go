@@ -24,7 +24,7 @@ type Recorded struct {
 // Enrich completes the calls of a rank, which are in the order of the host.
 type Enrich func(rank int, calls []Recorded) error
 
-// Read reads the traces of the ranks of a job, one file per rank, or that of one rank, which then stands for all.
+// Read reads the traces of the ranks of a job, one file per rank, or the trace of one rank, which then stands for all.
 // enrich may be nil.
 func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workload, error) {
 	j := &job{options: o, left: counts{blocks: map[int]int{}}}
@@ -114,7 +114,7 @@ func (r *rank) enrich(enrich Enrich) error {
 	return nil
 }
 
-// row finds the calls of a rank, when they were ready and who waited for them.
+// row finds the calls of a rank, when they were ready and the waits for them.
 func (r *rank) row(world int) *row {
 	calls, waits := merge(r.records)
 	r.complete(calls)
@@ -279,7 +279,7 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 	return out, nil
 }
 
-// note counts what is uncertain about an anchor that is used.
+// note counts why the time of a used anchor is uncertain.
 func (j *job) note(w *row, a anchor) {
 	if a.coll < 0 || w.comm[a.coll] == "" {
 		return

@@ -59,7 +59,7 @@ type sync struct {
 	record int64 // the correlation of the call that recorded the event
 }
 
-// rank is what is kept of the trace of one rank.
+// rank is the kept part of the trace of one rank.
 type rank struct {
 	file        string
 	limit       *input.Limit
@@ -184,8 +184,8 @@ func (r *rank) readDevices(j *input.JSON) error {
 	})
 }
 
-// maxLaunches is the maximum number of launches of kernels, and half that of kernels, so that they take at most 256
-// MB. In 1 GiB of a trace, there are about 1 million.
+// maxLaunches is the maximum number of launches of kernels, and half the number of kernels, so that they take at most
+// 256 MB. In 1 GiB of a trace, there are about 1 million.
 const maxLaunches = 4 << 20
 
 // readEvent reads one element of traceEvents. An event with a field of another type than expected is counted, not kept.
@@ -215,7 +215,7 @@ func (r *rank) readEvent(j *input.JSON) error {
 	return nil
 }
 
-// keep keeps what is needed of the event.
+// keep keeps the needed fields of the event.
 func (r *rank) keep(e *event) {
 	start, end := int64(e.Start), int64(e.Start)+max(int64(e.Dur), 0)
 	cat := strings.ToLower(e.Cat)

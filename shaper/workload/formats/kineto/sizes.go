@@ -13,7 +13,7 @@ import (
 )
 
 // PyTorch up to 2.2 does not write what a call moves and which group it is of. What there is: the annotation of the
-// call has one of its tensors, the operator of c10d around it has both, and the stream of the kernel is that of one
+// call has one of its tensors, the operator of c10d around it has both, and the stream of the kernel belongs to one
 // communicator.
 
 // tensors are the elements that go into a call and that come out of it on a rank; -1 is not known.
@@ -30,8 +30,8 @@ type operator struct {
 	called bool // a call was recorded in it
 }
 
-// operators are those of c10d, with the places of their arguments (torch/csrc/distributed/c10d/Ops.cpp). Those of one
-// list of tensors have it for in and out.
+// operators are the operators of c10d, with the places of their arguments (torch/csrc/distributed/c10d/Ops.cpp).
+// Operators of one list of tensors have it for in and out.
 var operators = map[string]struct{ out, in, peer int }{
 	"_allgather_base_":                 {0, 1, -1},
 	"allgather_":                       {0, 1, -1},
@@ -181,9 +181,9 @@ func (a *activity) settle() {
 	a.open = false
 }
 
-// guesses count calls by what is taken where the trace does not say it.
+// guesses count calls by the values taken where the trace has none.
 type guesses struct {
-	annotated int // sizes are those of annotations and operators
+	annotated int // sizes are from annotations and operators
 	everyone  int // the group is not known: all ranks are taken
 	byStream  int // the size of the group is that of others on the stream
 }

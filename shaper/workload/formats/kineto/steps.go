@@ -24,7 +24,7 @@ func (r *rank) stepAt(t int64) int {
 	return sort.Search(n, func(i int) bool { return r.steps[i].start > t }) - 1
 }
 
-// launchedIn are the steps in which the host launched the kernels of NCCL, of those of which the trace says it.
+// launchedIn are the steps in which the host launched the kernels of NCCL, of those kernels whose launch the trace has.
 func (r *rank) launchedIn() map[*kernel]int {
 	launches := r.launchesOfNCCL()
 	in := map[*kernel]int{}
@@ -76,7 +76,7 @@ func (r *rank) stepsOnGPU() {
 	}
 }
 
-// startsOfSteps are the starts of the first and of the last kernel, without those of NCCL, that the host launched in
+// startsOfSteps are the starts of the first and of the last kernel, without kernels of NCCL, that the host launched in
 // each step. latest begins with the last one that was launched before all steps.
 func (r *rank) startsOfSteps() (first, latest []int64) {
 	n := len(r.steps)

@@ -124,7 +124,7 @@ func (o *openCalls) until(at int64) {
 	}
 }
 
-// take removes those of a stream for which the wait is, and returns them.
+// take removes the calls of a stream that the wait is for, and returns them.
 func (o *openCalls) take(stream loose, waited func(*activity) bool) (out []int) {
 	rest := o.streams[stream][:0]
 	for _, i := range o.streams[stream] {

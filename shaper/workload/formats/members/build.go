@@ -109,7 +109,7 @@ func (b *builder) list(m *Member, comm string, calls []record) {
 	b.lists[rank] = append(b.lists[rank], entry{comm, calls})
 }
 
-// both yields the keys of one, then those of the other.
+// both yields the keys of one, then the keys of the other.
 func both(a, b iter.Seq[key]) iter.Seq[key] {
 	return func(yield func(key) bool) {
 		for _, keys := range []iter.Seq[key]{a, b} {
@@ -154,8 +154,8 @@ func (j *Job) ranksOf(c []*Member) (workload.Ranks, string) {
 	return ranks, ""
 }
 
-// operations adds those of all ranks to a workload, or those of the only rank that was recorded. It makes them one by
-// one, so that the lists of all ranks are never in memory.
+// operations adds the operations of all ranks to a workload, or of the only rank that was recorded. It makes them one
+// by one, so that the lists of all ranks are never in memory.
 func (b *builder) operations(w *workload.Workload, alone bool) error {
 	next := make([]func() (workload.Op, bool), len(b.lists))
 	longest := 0

@@ -45,7 +45,7 @@ type Member struct {
 
 // Job is what was recorded.
 type Job struct {
-	// Timed says that the times of the calls are those of the host, so that the time between two is a computation.
+	// Timed says that the times of the calls are times on the host, so that the time between two is a computation.
 	Timed bool
 	// Missing and Notes are for the workload's source. Build adds to them.
 	Missing, Notes []string

@@ -53,7 +53,7 @@ func prefix(c []*Member) (ends []int, all bool) {
 	return ends, true
 }
 
-// collectives are those of calls.
+// collectives are the keys of the collectives among calls.
 func collectives(calls []record) iter.Seq[key] {
 	return func(yield func(key) bool) {
 		for i := range calls {
@@ -76,9 +76,9 @@ type rest struct {
 }
 
 // order is the order of the collectives of a communicator after the prefix, on all its ranks. A recorder that had no
-// room may have left out other calls on each rank, so that none has all of them. The order is that of the rank with
-// the most calls; those that it lacks come after the call that was before them on the rank that has them. numbers are
-// those of the last calls of the prefix.
+// room may have left out other calls on each rank, so that none has all of them. The order is the order of the rank
+// with the most calls; those that it lacks come after the call that was before them on the rank that has them. numbers
+// are the numbers of the last calls of the prefix.
 func order(c []rest, numbers map[workload.Func]int64) ([]key, map[key]*workload.Op, error) {
 	first := c[0]
 	for _, m := range c {
@@ -168,8 +168,8 @@ func insert(keys []key, late map[key][]key) []key {
 	return out
 }
 
-// merged appends the calls of a member after the prefix to those of it, with the collectives that only other members
-// have recorded.
+// merged appends the calls of a member after the prefix to the calls of the prefix, with the collectives that only
+// other members have recorded.
 func merged(calls []record, m rest, keys []key, ops map[key]*workload.Op) (out []record, added int) {
 	own := make(map[key]int, len(m.calls))
 	for i := range m.calls {

@@ -16,11 +16,11 @@ type callFields struct {
 	opCount                                              uint64
 }
 
-// isCall says whether a message is that of a call, whole or cut.
+// isCall says whether a message is of a call, whole or cut.
 func isCall(text string) bool { return strings.Contains(text, ": opCount ") }
 
 // parseCall reads a message such as "AllReduce: opCount 1f sendbuff 0x7 recvbuff 0x9 count 8 datatype 7 op 0 root 0
-// comm 0xa00 [nranks=2] stream 0x5". The form is that of NCCL 2.4 to 2.30; others have "[2]" before the name, or words
+// comm 0xa00 [nranks=2] stream 0x5". NCCL 2.4 to 2.30 write this form; others have "[2]" before the name, or words
 // after the stream. ok is false if the message is cut.
 func parseCall(text string) (c callFields, ok bool) {
 	name, rest, found := strings.Cut(text, ": opCount ")
@@ -88,7 +88,8 @@ var (
 )
 
 // commFields are what a line says of a communicator when it is made or ended. NCCL up to 2.17 does not print an id,
-// and since 2.26 that of a part of another communicator is that one's, with the number of the split and the color.
+// and since 2.26 the id of a part of another communicator is the other's id, with the number of the split and the
+// color.
 type commFields struct {
 	comm, rank, ranks string
 	device            string // of the communicator; "" if the line does not say

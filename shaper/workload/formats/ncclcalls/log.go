@@ -20,8 +20,8 @@ type handle struct{ process, address string }
 // member is a communicator as one of its ranks knows it.
 type member struct {
 	process string // host:pid
-	// device is that of the communicator if there was an INIT line that says it, current that of the thread that made
-	// the first call.
+	// device is the communicator's device if there was an INIT line that says it, current the device of the thread that
+	// made the first call.
 	device, current string
 	rank, size      int    // rank is -1 if there was no INIT line
 	id              string // of the communicator, the same on all ranks; "" if it is not known
@@ -269,7 +269,7 @@ func (l *log) call(process, current string, c *callFields, line string) error {
 	return nil
 }
 
-// isFunc says whether calls of a name are those of a collective, or sends and receives.
+// isFunc says whether calls of a name are of a collective, or sends and receives.
 func isFunc(name string) bool {
 	if name == "Send" || name == "Recv" || name == "Bcast" {
 		return true

@@ -96,7 +96,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	return w, nil
 }
 
-// oneForAll says why the operations of the ranks that were recorded cannot be those of all.
+// oneForAll says why the operations of the ranks that were recorded cannot be the operations of all.
 func (l *log) oneForAll(file string, lists [][]workload.Op) error {
 	if slices.ContainsFunc(lists[0],
 		func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
@@ -138,7 +138,7 @@ func (l *log) notes() (notes []string) {
 	return append(notes, l.pairing...)
 }
 
-// operations are those of each rank, and the communicators.
+// operations are the operations of each rank, and the communicators.
 func (l *log) operations(file string) (lists [][]workload.Op, comms []workload.Comm, err error) {
 	var registry perrank.Registry
 	names, err := l.name(file, &registry)

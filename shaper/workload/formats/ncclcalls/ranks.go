@@ -59,7 +59,7 @@ func (l *log) assign() {
 	}
 }
 
-// oneAddressPerRank says whether no INIT line was read, all communicators are of the job's size, and each is that of
+// oneAddressPerRank says whether no INIT line was read, all communicators are of the job's size, and each belongs to
 // another rank: some thread has several, and there are as many as ranks, or fewer with the same calls in each thread.
 func (l *log) oneAddressPerRank() bool {
 	threads := map[gpu]*member{}
@@ -235,7 +235,7 @@ func (l *log) guessByDevices() bool {
 	return true
 }
 
-// communicator is a communicator with those of its ranks that are known.
+// communicator is a communicator with its known ranks.
 type communicator struct {
 	id      string
 	members []*member
@@ -271,7 +271,7 @@ func (l *log) communicators() []*communicator {
 
 // ids gives each member the id of its communicator: NCCL's, else its size. The second one of a rank with the same id
 // gets a number: NCCL 2.18 to 2.25 gives all parts with one color the same id, and NCCL up to 2.17 gives none. A
-// communicator of one rank is that of its caller, whatever the log says.
+// communicator of one rank belongs to its caller, whatever the log says.
 func (l *log) ids() map[*member]string {
 	ids := map[*member]string{}
 	count := map[string]map[*caller]int{}

@@ -5,7 +5,7 @@
 // communicator. Kernels have no sizes, so a recording without these ranges is refused, with the number of the calls
 // that it has.
 //
-// The tables are those of the schema 3.7 to 3.28 (Nsight Systems 2023.4 to 2026.4, Analysis Guide, SQLite Schema
-// Reference), the events of the JSON are those that 2023.4 and later write, one a line. The layouts of the payloads
-// are those of NCCL (src/collectives.cc, src/init.cc, src/include/nvtx_payload_schemas.h).
+// The tables are in the schema 3.7 to 3.28 (Nsight Systems 2023.4 to 2026.4, Analysis Guide, SQLite Schema
+// Reference), the events of the JSON are as 2023.4 and later write them, one a line. The layouts of the payloads
+// are from NCCL (src/collectives.cc, src/init.cc, src/include/nvtx_payload_schemas.h).
 package nsys

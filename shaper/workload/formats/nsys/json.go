@@ -146,7 +146,7 @@ func (r *jsonReader) readTexts(j *input.JSON) error {
 	})
 }
 
-// add keeps what is needed of an event.
+// add keeps the needed fields of an event.
 func (r *jsonReader) add(e *event) error {
 	switch {
 	case e.NVTX != nil && (e.Type == 59 || e.Type == 0):

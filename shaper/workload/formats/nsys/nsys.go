@@ -19,8 +19,8 @@ import (
 const howToExport = "`nsys export --type sqlite --include-blobs=true REPORT.nsys-rep`, or --type json where nsys does " +
 	"not know --include-blobs"
 
-// Read reads the recordings of a job: one file for all ranks, one for each, or that of one rank, which then stands for
-// all.
+// Read reads the recordings of a job: one file for all ranks, one for each, or the file of one rank, which then stands
+// for all.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	var recordings []*recording
 	for _, f := range files {

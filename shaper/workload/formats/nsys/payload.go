@@ -74,7 +74,7 @@ func (l layout) read(data []byte) (p payload, ok bool) {
 }
 
 // entrySize is the size of a value of an NVTX type that NCCL uses, 0 if it is another type. A type from 1<<24 on is
-// that of an enumeration.
+// the type of an enumeration.
 func entrySize(kind int64) int {
 	switch {
 	case kind == 5 || kind == 6 || kind == 15 || kind == 16 || kind >= 1<<24:
@@ -120,7 +120,7 @@ func layoutOf(function string, size int) layout {
 	return nil
 }
 
-// layoutOfInit is that of a function that makes or ends a communicator.
+// layoutOfInit is the layout of a function that makes or ends a communicator.
 func layoutOfInit(function string, size int) layout {
 	switch {
 	case function == "ncclCommInitAll" && size == 4:
@@ -137,8 +137,8 @@ func layoutOfInit(function string, size int) layout {
 	return nil
 }
 
-// headerSize is the size of what is before the payload in NVTX_EVENTS.binaryData: the domain, the schema, the size of
-// the payload and one more number, of 8 bytes each.
+// headerSize is the size of the fields before the payload in NVTX_EVENTS.binaryData: the domain, the schema, the size
+// of the payload and one more number, of 8 bytes each.
 const headerSize = 32
 
 // splitBinary divides binaryData into the schema and the payload. It returns false if it is not of this form.

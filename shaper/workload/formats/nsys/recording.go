@@ -12,7 +12,7 @@ import (
 
 // Times are in ns since the recording began.
 
-// process is a process of the job: its number, with that of the machine before it.
+// process is a process of the job: its number, with the number of the machine before it.
 type process uint64
 
 // thread is a thread of a process.
@@ -57,7 +57,7 @@ type span struct {
 	correlation int64
 }
 
-// recording is what is kept of a file.
+// recording is the kept part of a file.
 type recording struct {
 	file     string
 	limit    *input.Limit
@@ -105,7 +105,7 @@ func (r *recording) addWait(p process, s span) error {
 	return r.limit.AddSmall(1)
 }
 
-// addLaunch keeps who launched a kernel.
+// addLaunch keeps the launch of a kernel.
 func (r *recording) addLaunch(key launchKey, l launch) error {
 	r.launches[key] = l
 	return r.limit.AddSmall(1)

@@ -224,8 +224,8 @@ func (db *database) short(table, column, otherwise string) string {
 // maxValue is the most bytes that are read of a text or payload of a call. NCCL's have some 100.
 const maxValue = 4096
 
-// names are the texts that are needed, by their ids: those of functions and kernels of NCCL, and of calls by which a
-// stream waits.
+// names are the texts that are needed, by their ids: the names of functions and kernels of NCCL, and of calls by which
+// a stream waits.
 func (db *database) names() (map[int64]string, error) {
 	names := map[int64]string{}
 	if !db.has("StringIds", "id", "value") {
@@ -339,7 +339,7 @@ func (db *database) layouts() (map[schemaKey]layout, error) {
 	return layouts, err
 }
 
-// kernels reads the kernels: those of NCCL, and when the others ran.
+// kernels reads the kernels: kernels of NCCL, and when the others ran.
 func (db *database) kernels(r *recording, names map[int64]string) error {
 	const table = "CUPTI_ACTIVITY_KIND_KERNEL"
 	if !db.has(table, "start", "end", "streamId", "correlationId", "globalPid", "demangledName") {
@@ -368,7 +368,7 @@ func idsOf(names map[int64]string, is func(string) bool) string {
 	return strings.Join(ids, ",")
 }
 
-// launches reads who launched the kernels of NCCL.
+// launches reads the launches of NCCL's kernels.
 func (db *database) launches(r *recording, names map[int64]string) error {
 	if len(r.kernels) == 0 || !db.has("CUPTI_ACTIVITY_KIND_RUNTIME", "start", "globalTid", "correlationId") {
 		return nil

@@ -25,7 +25,7 @@ type moment struct {
 	joins []*unit // that the computation waits for
 }
 
-// moments are those of a rank, in order. A call without a kernel is ready when the host calls it.
+// moments are the moments of a rank, in order. A call without a kernel is ready when the host calls it.
 func (m *member) moments(left *counts) []moment {
 	var out []moment
 	list := slices.Clone(m.all)

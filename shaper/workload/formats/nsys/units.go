@@ -20,7 +20,7 @@ type unit struct {
 
 func (u *unit) hasKernel() bool { return u.correlation >= 0 }
 
-// processUnits are the units of a process, in the order of the host, and those of each thread.
+// processUnits are the units of a process, in the order of the host, and the units of each thread.
 type processUnits struct {
 	all      []*unit
 	byThread map[thread][]*unit
@@ -66,7 +66,7 @@ func unitsOf(r *recording) map[process]*processUnits {
 }
 
 // threadUnits are the units of a thread, and the number of calls of a group that did not end. Ranges within a call are
-// those of NCCL's own calls, such as the group in ncclSend before 2.24.
+// ranges of NCCL's own calls, such as the group in ncclSend before 2.24.
 func threadUnits(events []*rangeEvent) (list []*unit, cut int) {
 	slices.SortStableFunc(events,
 		func(a, b *rangeEvent) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })

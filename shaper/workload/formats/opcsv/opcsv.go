@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package opcsv reads lists of collectives, one line op,count,root each, as DeepSpeed's communication tests have them.
-// The count is in elements. It is that of PyTorch's call: of the tensor that a rank gives.
+// The count is in elements. It is the count of PyTorch's call: of the tensor that a rank gives.
 package opcsv
 
 import (

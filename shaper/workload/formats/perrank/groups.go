@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Alike returns the communicators of all ranks of a job that are like that of one rank: its ranks, shifted. A group of
-// size n whose ranks are s apart repeats in blocks of n·s ranks, as the groups of tensor, data and pipeline
+// Alike returns the communicators of all ranks of a job that are like the communicator of one rank: its ranks, shifted.
+// A group of size n whose ranks are s apart repeats in blocks of n·s ranks, as the groups of tensor, data and pipeline
 // parallelism do.
 func Alike(name string, group workload.Ranks, world int) ([]workload.Comm, error) {
 	if len(group) == world {
@@ -101,7 +101,8 @@ func (g *Registry) Add(name string, ranks workload.Ranks) string {
 	return free
 }
 
-// AddAlike adds the communicators of all ranks that are like that of one, as [Alike] finds them, and returns its name.
+// AddAlike adds the communicators of all ranks that are like the communicator of one, as [Alike] finds them, and
+// returns its name.
 func (g *Registry) AddAlike(name string, ranks workload.Ranks, world int) (string, error) {
 	key := name + " " + ranks.String()
 	if known, ok := g.alike[key]; ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Join makes the operations of a workload of those of each rank, which name no ranks themselves. Operations at the same
-// place of the lists of several ranks that are equal become one.
+// Join makes the operations of a workload of the operations of each rank, which name no ranks themselves. Operations at
+// the same place of the lists of several ranks that are equal become one.
 func Join(ranks [][]workload.Op, comms []workload.Comm) []workload.Op {
 	return NewJoiner(comms).Join(ranks)
 }
@@ -113,7 +113,7 @@ func equal(a, b *workload.Op) bool {
 		slices.EqualFunc(a.Ops, b.Ops, func(x, y workload.Op) bool { return equal(&x, &y) })
 }
 
-// Splitter gives the operations of one rank after the other, so that not those of all ranks are in memory at once.
+// Splitter gives the operations of one rank after the other, so that never the operations of all ranks are in memory.
 type Splitter struct {
 	// Comms are the communicators: the world if the workload names none.
 	Comms []workload.Comm

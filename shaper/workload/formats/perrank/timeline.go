@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// The streams of a rank besides those of NCCL: computation, and what is uncertain about when a call was ready.
+// The streams of a rank besides NCCL's streams: computation, and the time in which a call may have become ready.
 const (
 	ComputeStream = "compute"
 	ReadyStream   = "ready"

@@ -103,8 +103,8 @@ func NewDecoder(in io.Reader, limit int64, reduce func(*Dict) bool) *Decoder {
 // maxDepth is how deep values may be in each other where they are weighed. Entries are 4 deep.
 const maxDepth = 64
 
-// Weigh counts what a caller makes who looks at each part of a value. A pickle may have a list many times that is in it
-// once: it fails if the caller would make much more than was read.
+// Weigh counts what a caller that looks at each part of a value makes. A pickle may have a list many times that is in
+// it once: it fails if the caller would make much more than was read.
 func (d *Decoder) Weigh(value any) error { return d.weigh(value, maxDepth) }
 
 func (d *Decoder) weigh(value any, depth int) error {

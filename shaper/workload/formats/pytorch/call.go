@@ -81,8 +81,8 @@ func (c *Call) SetSizes(in, out int64) {
 	c.In, c.Out = max(in, 0), max(out, 0)
 }
 
-// Foreign tells whether the call has a name that is not known. Known are those of collectives and messages, and those
-// of calls that move nothing themselves.
+// Foreign tells whether the call has a name that is not known. Known are the names of collectives and messages, and
+// the names of calls that move nothing themselves.
 func (c *Call) Foreign() bool {
 	return !c.Moves() && !slices.Contains([]string{"", "wait", "init", "coalesced"}, c.plainName())
 }
@@ -144,7 +144,7 @@ func (c *Call) Rooted() bool {
 	return false
 }
 
-// dtypes are NCCL's names of PyTorch's types, by c10's name, by that of C and by that of Python, which PARAM takes too.
+// dtypes are NCCL's names of PyTorch's types, by c10's name, by C's name and by Python's name, which PARAM takes too.
 var dtypes = map[string]string{
 	"float": "float32", "double": "float64", "half": "float16", "c10::half": "float16", "bfloat16": "bfloat16",
 	"c10::bfloat16": "bfloat16", "int": "int32", "long": "int64", "long int": "int64", "byte": "uint8", "char": "int8",

@@ -87,8 +87,8 @@ func join(traces []*trace, timed []input.File, o input.Options) (*workload.Workl
 	return w, nil
 }
 
-// complete puts what the execution trace knows into the calls of the profiler: those of the same record function, or,
-// in older versions, those at the same place.
+// complete puts what the execution trace knows into the calls of the profiler: the calls of the same record function,
+// or, in older versions, the calls at the same place.
 func (t *trace) complete(calls []kineto.Recorded) error {
 	byFunction := map[int64]*record{}
 	for i := range t.records {

@@ -39,7 +39,7 @@ type record struct {
 }
 
 // node is an element of nodes. Schema 1.0.1 has values, shapes and types beside each other, later ones in objects, and
-// what is not of the graph in attrs.
+// the rest in attrs.
 type node struct {
 	Name     string          `json:"name"`
 	ID       int64           `json:"id"`
@@ -141,7 +141,7 @@ func (t *trace) readNode(j *input.JSON) error {
 	return nil
 }
 
-// values are those of inputs or outputs, and their types.
+// values are the values of inputs or outputs, and their types.
 func values(data json.RawMessage) (list []json.RawMessage, types []string) {
 	var nested struct {
 		Values []json.RawMessage `json:"values"`

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// The streams: a rank waits for what is on blocking at once, and for what is on overlapped at the end of the step.
+// The streams: a rank waits for calls on blocking at once, and for calls on overlapped at the end of the step.
 const (
 	compute    = "compute"
 	blocking   = "nccl0"
@@ -237,7 +237,7 @@ func (b *builder) weights(l *layer) {
 }
 
 // dlrm plays a recommendation model: the exchange of the embedding, which is the first layer, overlaps the bottom
-// layers, and that of its gradients as well.
+// layers, and the exchange of its gradients as well.
 func (b *builder) dlrm() {
 	first := &b.layers[0]
 	exchange := 0

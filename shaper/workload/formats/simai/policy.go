@@ -66,7 +66,7 @@ func (h *head) of(l *layer) policy {
 // signsOfAICB are names of layers that only the generators of AICB write. Its older files have no other sign.
 var signsOfAICB = []string{"micro_test", "grad_norm", "grad_gather", "grad_param", "Llama_layer"}
 
-// meaning finds out whose sizes the file has: those of SimAI and AICB are of the whole, those of ASTRA-sim of what a
+// meaning finds out whose sizes the file has: sizes of SimAI and AICB are of the whole, sizes of ASTRA-sim of what a
 // rank puts in. It returns the sign, "" for ASTRA-sim.
 func (h *head) meaning(layers []layer) string {
 	if h.sign != "" {

@@ -3,12 +3,12 @@
 // Package simai reads the text workloads of SimAI, AICB and ASTRA-sim 1: one line per layer, with the times in ns and
 // the communication of its forward pass, of its input gradients and of its weight gradients.
 //
-// The layers run forward, then in reverse order. A forward communication is waited for; that of weight gradients
-// overlaps, until the end of the step. That of input gradients is waited for at once in SimAI; in ASTRA-sim it
-// overlaps the computation of weight gradients.
+// The layers run forward, then in reverse order. A forward communication is waited for; a communication of weight
+// gradients overlaps, until the end of the step. A communication of input gradients is waited for at once in SimAI; in
+// ASTRA-sim it overlaps the computation of weight gradients.
 //
 // Sizes are in bytes. For ReduceScatter and AllToAll they are the input of a rank. For AllGather they are the output in
-// files of SimAI and AICB, and the input in those of ASTRA-sim.
+// files of SimAI and AICB, and the input in files of ASTRA-sim.
 package simai
 
 import (

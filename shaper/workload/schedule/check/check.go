@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check executes a schedule symbolically and says what is wrong with it. A chunk's value is the multiset of
+// Package check executes a schedule symbolically and lists its mistakes. A chunk's value is the multiset of
 // what was added to it, each a chunk of the input of a rank. Connections keep the order of their messages and hold as
 // many as NCCL's buffers do.
 //

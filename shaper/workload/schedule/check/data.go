@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
-// data are the values of all chunks, and what is known of the order of the accesses to them.
+// data are the values of all chunks, and the known order of the accesses to them.
 type data struct {
 	*graph
 	r       *Report

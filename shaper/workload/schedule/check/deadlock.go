@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
 
-// cut is that of a call with chunks of one byte, in operations of at most group chunks, on connections with so many
+// cut is the cut of a call with chunks of one byte, in operations of at most group chunks, on connections with so many
 // slots.
 func cut(s *schedule.Schedule, group, slots int) *schedule.Cut {
 	c := &schedule.Cut{Proto: s.Proto, Elem: 1, Chunk: 1, Piece: 1, Loops: 1, Group: group, Slots: slots}
@@ -20,7 +20,7 @@ func cut(s *schedule.Schedule, group, slots int) *schedule.Cut {
 	return c
 }
 
-// reportDeadlock says who waits for whom, if anybody waits.
+// reportDeadlock says which block waits for which, if any waits.
 func (g *graph) reportDeadlock(m *interpret.Machine, slots int, r *Report) {
 	if m.Done() {
 		return

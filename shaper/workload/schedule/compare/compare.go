@@ -58,7 +58,7 @@ func New(place *model.Place, names []string, all []*schedule.Schedule) *Table {
 		Fabric: place.Fabric.Config.Name, place: place, all: all}
 }
 
-// Add adds the row of a size. The loads are those of the row that was added last.
+// Add adds the row of a size. The loads are the loads of the row that was added last.
 func (t *Table) Add(ctx context.Context, size int64) error {
 	row := Row{Size: size}
 	var loads []BusiestLink
@@ -85,7 +85,7 @@ func (t *Table) Add(ctx context.Context, size int64) error {
 	return nil
 }
 
-// AddColumn adds times from elsewhere. time returns that of a size in us, nil if it is not known.
+// AddColumn adds times from elsewhere. time returns the time of a size in us, nil if it is not known.
 func (t *Table) AddColumn(name string, time func(size int64) *float64) {
 	t.Schedules = append(t.Schedules, name)
 	for i := range t.Rows {

@@ -23,8 +23,8 @@ import (
 const maxFile = 64 << 20
 
 // Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result
-// is: a file of trees does not say it. collSaid says that the user chose o.Coll: then it is also that of MSCCL's XML
-// without coll. Other formats do not use o.
+// is: a file of trees does not say it. collSaid says that the user chose o.Coll: then it is also the collective of
+// MSCCL's XML without coll. Other formats do not use o.
 func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Schedule, error) {
 	r := bufio.NewReaderSize(in, 4096)
 	head, err := r.Peek(2048)

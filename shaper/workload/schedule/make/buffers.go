@@ -63,7 +63,7 @@ func (b *sendBuilder) root() int {
 	return root
 }
 
-// checkRegion checks the addresses of a part of an output against those of the inputs that must be there.
+// checkRegion checks the addresses of a part of an output against the addresses of the inputs that must be there.
 func (b *sendBuilder) checkRegion(rank int, x *schedule.Region) error {
 	sources := []int{x.Source}
 	if x.Sum {

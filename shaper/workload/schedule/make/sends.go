@@ -27,8 +27,8 @@ const (
 	Add
 )
 
-// Transfers are a collective as sends of addresses. An address is a place of the whole job: what is added up, or
-// moved, at one address stays there.
+// Transfers are a collective as sends of addresses. An address is a place of the whole job: values that are added up,
+// or moved, at one address stay there.
 type Transfers struct {
 	Coll schedule.Collective
 	// Inputs and Outputs are the addresses of each rank's buffers, in order of the chunks.
@@ -71,7 +71,7 @@ func FromSends(name string, t *Transfers) (*schedule.Schedule, error) {
 	return s, b.finish()
 }
 
-// sendBuilder follows what is at each address.
+// sendBuilder follows the chunks at each address.
 type sendBuilder struct {
 	*builder
 	t      *Transfers
@@ -209,7 +209,7 @@ func (b *sendBuilder) move(s *Send, before *place) (*move, error) {
 	return m, nil
 }
 
-// extend makes one move of two, if the second is of the chunks behind those of the first.
+// extend makes one move of two, if the second is of the chunks behind the chunks of the first.
 func (m *move) extend(n *move) bool {
 	behind := func(a, b schedule.Ref) bool { return a.Buffer == b.Buffer && a.Offset+m.count == b.Offset }
 	if m.src != n.src || m.dst != n.dst || m.adds != n.adds || !behind(m.from, n.from) || !behind(m.to, n.to) ||

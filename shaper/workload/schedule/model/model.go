@@ -29,7 +29,7 @@ type Result struct {
 }
 
 // Play plays calls one after another: each starts when the last rank has ended the one before. A schedule must be good
-// (see package check). If it cannot go on, the error says who waits.
+// (see package check). If it cannot go on, the error says which block waits.
 func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, calls int) (*Result, error) {
 	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
 	defer net.Close()
@@ -102,7 +102,7 @@ func (p *player) ends() []*sim.Endpoints {
 	return ends
 }
 
-// order is that of the connections on a virtual clock: by sender, distance to the receiver and channel.
+// order is the order of the connections on a virtual clock: by sender, distance to the receiver and channel.
 func (p *player) order() []uint64 {
 	return sim.Orders(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
@@ -193,7 +193,7 @@ func (p *player) act(i int, a *schedule.Action) {
 	}
 }
 
-// stuck says who waits for what.
+// stuck says which block waits for what.
 func (p *player) stuck() error {
 	for i := range p.conns {
 		if c := &p.conns[i]; c.Flow != nil && c.Flow.Broken() {

@@ -24,7 +24,7 @@ type Place struct {
 	PerNode int
 }
 
-// NewPlace places GPUs on the nodes of a fabric. Their number must be a multiple of that of the nodes.
+// NewPlace places GPUs on the nodes of a fabric. Their number must be a multiple of the number of nodes.
 func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 	nodes := f.Config.Nodes
 	if gpus%nodes != 0 {
@@ -63,7 +63,7 @@ func (p *Place) NICs(src, dst, channel int) (from, to int) {
 // gpus is how many GPUs a node has.
 func (p *Place) gpus() int { return max(p.Fabric.Config.Node.GPUs, p.PerNode) }
 
-// nic is NIC number k of those of a GPU.
+// nic is number k of the NICs of a GPU.
 func (p *Place) nic(gpu, k int) int {
 	first := p.Fabric.NearestNIC(gpu%p.PerNode, p.gpus())
 	return p.Fabric.NIC(p.Node(gpu), min(first+k, p.Fabric.Config.NICsPerNode-1))

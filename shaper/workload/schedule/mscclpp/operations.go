@@ -32,7 +32,7 @@ type span struct {
 	gpu int
 	ref schedule.Ref
 	n   int
-	// wide says that it is that of all GPUs of the switch channel.
+	// wide says that the buffer is of all GPUs of the switch channel.
 	wide bool
 }
 
@@ -60,8 +60,8 @@ const unsized = 3
 // mostParts limits the parts of a chunk.
 const mostParts = 4096
 
-// reader makes operations of those of the file. Each chunk is divided into equal parts, so that each thread block of a
-// group, and each iteration of a pipeline, has a whole number of them.
+// reader makes operations of the file's operations. Each chunk is divided into equal parts, so that each thread block
+// of a group, and each iteration of a pipeline, has a whole number of them.
 type reader struct {
 	p          *plan
 	parts      int
@@ -159,7 +159,7 @@ func lcm(a, b int) int {
 // element of 4 bytes.
 func (r *reader) align() uint64 { return uint64(lcm(r.p.alignment(), 4*r.parts) / r.parts) }
 
-// operations are those of a thread block, with the iterations of pipelines one after another.
+// operations are the operations of a thread block, with the iterations of pipelines one after another.
 func (r *reader) operations(gpu, b int) (out []operation, err error) {
 	block := &r.p.GPUs[gpu].Blocks[b]
 	add := func(number int, o *op, iteration, unit int) error {

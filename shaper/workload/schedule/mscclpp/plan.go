@@ -9,7 +9,7 @@
 // without data behind the stores. Blocks of one GPU wait for each other where a thread block waits for a signal, for
 // packets, at a barrier or for a semaphore.
 //
-// The order of operations is that of the executor of MSCCL++ 0.9.0 (src/core/executor/execution_plan.cc and
+// The order of operations is the order of the executor of MSCCL++ 0.9.0 (src/core/executor/execution_plan.cc and
 // src/core/include/execution_kernel.hpp): the operations of a thread block are done one after another, each on all of
 // its bytes.
 package mscclpp
@@ -130,7 +130,7 @@ func parse(data []byte) (*plan, error) {
 	return p, json.Unmarshal(data, p)
 }
 
-// check refuses what is no plan, or not supported.
+// check refuses a file that is no plan, or that is not supported.
 func (p *plan) check() error {
 	if n := len(p.GPUs); n < 1 || n > msccl.MaxGPUs {
 		return fmt.Errorf("%d GPUs: must be 1 to %d", n, msccl.MaxGPUs)

@@ -65,7 +65,7 @@ type use struct{ block, peer, number int }
 type last struct{ block, step int }
 
 // ReadMessages reads an execution plan. If all channels are ports, and each has one thread block that sends and one
-// that waits, it becomes messages that the receiver stores; other plans are those of Read.
+// that waits, it becomes messages that the receiver stores; other plans are read as by Read.
 func ReadMessages(data []byte) (*schedule.Schedule, error) {
 	p, err := parse(data)
 	if err != nil {

@@ -16,8 +16,8 @@ var errTooLarge = fmt.Errorf(
 // Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a
 // few for each chunk, and its function Sized makes it for a size.
 //
-// An error says what is not a plan, or not supported. What cannot end, such as a wait for a signal that nobody sends,
-// is a mistake of the schedule.
+// An error says what does not belong in a plan, or is not supported. What cannot end, such as a wait for a signal that
+// nobody sends, is a mistake of the schedule.
 func Read(data []byte) (*schedule.Schedule, error) {
 	p, err := parse(data)
 	if err != nil {

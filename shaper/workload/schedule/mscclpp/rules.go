@@ -11,8 +11,8 @@ import (
 )
 
 // rules are what the sources and destinations of the operations must be, by their names: l is a buffer of the GPU
-// itself, r of another GPU, p and q are the same for packets, which are in scratch, w is that of a switch channel.
-// Behind the last letter * stands for any number of these, + for at least one.
+// itself, r of another GPU, p and q are the same for packets, which are in scratch, w is the buffer of a switch
+// channel. Behind the last letter * stands for any number of these, + for at least one.
 var rules = map[string][2]string{
 	"put": {"l+", "r+"}, "pws": {"l+", "r+"}, "pwsf": {"l+", "r+"}, "ppkt": {"l+", "q+"},
 	"get": {"r+", "l+"}, "copy": {"l", "l"}, "cpkt": {"l", "p"}, "upkt": {"p", "l"},

@@ -55,8 +55,8 @@ type Move struct {
 	To, From, Count uint64
 }
 
-// Value are elements of the memory: those of the input of Source from First on, or if Sum is set their sum over all
-// ranks.
+// Value are elements of the memory: the elements of the input of Source from First on, or if Sum is set their sum over
+// all ranks.
 type Value struct {
 	At, Count uint64
 	Sum       bool
@@ -113,7 +113,7 @@ type sent struct {
 	count uint64
 }
 
-// Make makes the plan of a good schedule. root is that of a rooted collective.
+// Make makes the plan of a good schedule. root is the root of a rooted collective.
 func Make(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (*Plan, error) {
 	sh, err := s.Shape()
 	if err != nil {
@@ -169,7 +169,7 @@ func (m *maker) run() error {
 	for gpu := range m.ranks {
 		layouts = append(layouts, m.ranks[gpu].layout)
 	}
-	// In elements, so that the places of an action are those of a plan.
+	// In elements, so that an action has the same places as the plan.
 	cut := &schedule.Cut{Elem: 1, Chunk: m.per, Piece: m.per, Loops: 1, Group: math.MaxInt, Slices: 1,
 		Slots: math.MaxInt}
 	m.steps = interpret.New(interpret.NewGraph(m.s), cut, layouts, m.act)
@@ -255,7 +255,7 @@ func (r *rank) pack(peer, conn int, n uint64, moves ...Move) {
 	p.parts = append(p.parts, sent{conn, n})
 }
 
-// exchange makes a group of what is packed.
+// exchange makes a group of the packed elements.
 func (m *maker) exchange() {
 	groups := make([]Group, len(m.ranks))
 	for gpu := range m.ranks {
@@ -343,7 +343,7 @@ func (r *rank) finish() {
 	r.out.Memory = r.end + r.most
 }
 
-// Workload is the calls of the plan: each group is one operation, those of a rank in order.
+// Workload is the calls of the plan: each group is one operation, the groups of a rank in order.
 func (p *Plan) Workload(name string) *workload.Workload {
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Name: name, Ranks: len(p.Ranks),
 		Source: workload.Source{Kind: "schedule"}}}

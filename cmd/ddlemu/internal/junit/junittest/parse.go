@@ -177,7 +177,7 @@ func (n *node) number(t *testing.T, name string) float64 {
 	return v
 }
 
-// suite reads a testsuite, whose counts must be those of its cases.
+// suite reads a testsuite, whose counts must be the counts of its cases.
 func (n *node) suite(t *testing.T) Suite {
 	t.Helper()
 	s := Suite{Name: n.attrs["name"], Timestamp: n.attrs["timestamp"], Time: n.number(t, "time"),

@@ -45,7 +45,7 @@ void fill(All *a, World &w, int rank, const int *buff_sizes, int p2p_chunk)
 
 int World::ring_at(int channel, int i) const
 {
-	// The rings of even channels are 0, 1, 2, ...; those of odd channels run backwards, so that index and rank
+	// The rings of even channels are 0, 1, 2, ...; the rings of odd channels run backwards, so that index and rank
 	// differ.
 	int n = options_.nranks;
 	i = ((i % n) + n) % n;

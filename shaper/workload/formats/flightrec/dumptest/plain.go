@@ -10,9 +10,9 @@ import (
 )
 
 // PlainFile is the file of the dump as PyTorch 2.2 writes it: the pickle of a list of entries, with neither groups nor
-// types. The layout is that of NCCLTraceBuffer::dump in torch/csrc/distributed/c10d/TraceUtils.h of 2.2, the
-// operations of the pickle are those of torch/csrc/jit/serialization/pickler.cpp. One number counts the calls of a
-// group, sends and receives too: that of collectives is taken.
+// types. The layout is in NCCLTraceBuffer::dump in torch/csrc/distributed/c10d/TraceUtils.h of 2.2, the
+// operations of the pickle are in torch/csrc/jit/serialization/pickler.cpp. One number counts the calls of a
+// group, sends and receives too: the number of collectives is taken.
 func (d *Dump) PlainFile() input.File {
 	p := pickler{0x80, 2, ']', '('}
 	for _, e := range d.entries {

@@ -82,7 +82,7 @@ type at struct{ rank, address int }
 // parts are the ranks whose inputs are in a value.
 type parts map[int]bool
 
-// world is who has what.
+// world is what each rank has.
 type world struct {
 	*mk.Transfers
 	has   map[at]parts
