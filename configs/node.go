@@ -15,7 +15,7 @@ type Node struct {
 	// PCISwitches of a node, among which its NICs and GPUs are divided evenly and in their order; 0 = one for each
 	// NIC, or for each GPU if these are fewer.
 	PCISwitches int `yaml:"pci_switches,omitempty"`
-	// GPUSlot is the rate of the PCI slot of each GPU. It applies to software GPUs only. 0 = that of all NICs on the
+	// GPUSlot is the rate of the PCI slot of each GPU. It applies to software GPUs only. 0 = the rate of all NICs on the
 	// GPU's PCI switch.
 	GPUSlot units.Bandwidth `yaml:"gpu_slot,omitempty"`
 }

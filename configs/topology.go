@@ -39,7 +39,7 @@ type Topology struct {
 	ECMP string `yaml:"ecmp,omitempty"`
 
 	// Trunk describes each link between switches. Parameters that it does not give are
-	// those of the fabric's link, but jitter, loss and reordering are none and the state is
+	// the parameters of the fabric's link, but jitter, loss and reordering are none and the state is
 	// up. The latency of one more switch and its cable must be given.
 	Trunk LinkPatch `yaml:"trunk,omitempty"`
 

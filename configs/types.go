@@ -24,7 +24,7 @@ type Fabric struct {
 	// Node is the hardware of each node.
 	Node Node `yaml:"node,omitempty"`
 
-	// Link is each link from one NIC to a NIC of another node. Its rate is also that of
+	// Link is each link from one NIC to a NIC of another node. Its rate is also the rate of
 	// the NICs' ports. Links between switches add to it. Links changes some links; later
 	// entries replace earlier ones.
 	Link  Link           `yaml:"link"`

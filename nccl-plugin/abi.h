@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL's net plugin interface, versions 6 to 12: the layouts of the data symbols ncclNetPlugin_vN, with our names. The
-// sizes and offsets asserted below are those of NCCL 2.13 to 2.30 on 64-bit machines.
+// sizes and offsets asserted below are from NCCL 2.13 to 2.30 on 64-bit machines.
 #ifndef DDLEMU_ABI_H
 #define DDLEMU_ABI_H
 

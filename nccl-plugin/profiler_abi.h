@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL's profiler plugin interface, versions 1 to 6: the layouts of the data symbols ncclProfiler_vN, with our names.
-// Only the parts that the plugin reads. The sizes and offsets asserted below are those of NCCL 2.23 to 2.30 on 64-bit
+// Only the parts that the plugin reads. The sizes and offsets asserted below are from NCCL 2.23 to 2.30 on 64-bit
 // machines.
 #ifndef DDLEMU_PROFILER_ABI_H
 #define DDLEMU_PROFILER_ABI_H

@@ -21,7 +21,7 @@ const (
 )
 
 // Budget counts what a reader makes of a file, whether it keeps that or not: the work is bounded with the memory. The
-// zero value is that of a file of which nothing was read yet. A nil one has no bound.
+// zero value is for a file of which nothing was read yet. A nil one has no bound.
 type Budget struct{ read, made int64 }
 
 // Read counts bytes that were read of the file.

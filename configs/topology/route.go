@@ -101,8 +101,8 @@ type UserRoutes func(src, dst int) []int
 // Route computes the path between every two NICs of different nodes, of perNode NICs
 // each: the path of least cost. Where several links continue such a path, each switch
 // draws one by the seed and the pair, as a switch that hashes a flow's addresses does
-// (ECMP). With perFlow it draws one for each flow, see [Routes.FlowPath]; the path of the pair is then that of a flow
-// like others. The error is a *NoPath.
+// (ECMP). With perFlow it draws one for each flow, see [Routes.FlowPath]; the path of the pair is then the path of a
+// flow like others. The error is a *NoPath.
 func (g *Graph) Route(perNode int, seed uint64, user UserRoutes, perFlow bool) (*Routes, error) {
 	r := &Routes{NICs: len(g.Home), Paths: make([][]int, len(g.Home)*len(g.Home))}
 	out := g.outgoing()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locate finds the files that a run needs on this machine: those of ddlemu, and NCCL and CUDA, real or
+// Package locate finds the files that a run needs on this machine: the files of ddlemu, and NCCL and CUDA, real or
 // software.
 package locate
 
@@ -205,7 +205,7 @@ func (l Libraries) Env(layout Layout) string {
 	return "LD_LIBRARY_PATH=" + strings.Join(path, ":")
 }
 
-// Select finds the plugin, CUDA and NCCL for ranks: those of the machine if it has a GPU, unless soft is set, else the
+// Select finds the plugin, CUDA and NCCL for ranks: the machine's if it has a GPU, unless soft is set, else the
 // software CUDA. nccl is a version of NCCL for the software CUDA, or with a GPU the path of a library; "" for the
 // default.
 func Select(nccl string, soft bool) (Layout, Libraries, error) {

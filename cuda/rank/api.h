@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the CUDA runtime and of NCCL that a rank calls. They are looked up at run time, so that one binary
-// runs with a GPU machine's libraries and with the software CUDA. The types are those of the public ABI, without
+// runs with a GPU machine's libraries and with the software CUDA. The types are the types of the public ABI, without
 // NVIDIA's headers: handles are pointers, enumerations are int.
 
 #ifndef DDLEMU_RANK_API_H

@@ -25,8 +25,8 @@
 //   all
 //
 // Offsets and counts are numbers of elements. calc computes for ns: of virtual time, or of real time times the scale of
-// the command. call is a collective of types.h, or coll=send or coll=recv, whose root is the peer. Ranks are those of
-// the communicator. wait makes the host thread wait.
+// the command. call is a collective of types.h, or coll=send or coll=recv, whose root is the peer. Ranks are the ranks
+// of the communicator. wait makes the host thread wait.
 //
 // stream is a number below STREAMS_MAX. The operations on a stream run in their order. after lists operations that must
 // have ended too, such as after=3,17: all lines are numbered from 0, but end and the calls of a group. Without after,

@@ -22,7 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// Options say what is written.
+// Options say which packets are written.
 type Options struct {
 	Offset int64 // is added to the times of the emulated network, in ns
 	Links  []int // hops of the fabric at which packets are captured; none: at the NIC of each sender
@@ -66,7 +66,7 @@ type event struct {
 	message int32
 	record  int32 // place in HopRecords, or the connection while it is set up
 	iface   int32 // number in the file
-	// TCP: sequence number of the first byte, or the acknowledged one. RoCEv2: that of the first packet (PSN)
+	// TCP: sequence number of the first byte, or the acknowledged one. RoCEv2: the number of the first packet (PSN)
 	number uint32
 	count  uint32 // repeat and discarded: how many packets; lost and repeat of tcp: of which packet of the segment
 	kind   kind

@@ -27,7 +27,7 @@ func (c *capturer) describeCalls() {
 	c.callTexts[len(c.Trace.Calls)] = "ddlemu"
 }
 
-// describe makes the comment of a packet. what is data, ack, nak, repeat, lost or setup.
+// describe makes the comment of a packet. what names it: data, ack, nak, repeat, lost or setup.
 func (c *capturer) describe(e *event, what string) []byte {
 	m := &c.Trace.Messages[e.message]
 	call := c.Trace.CallOf(m)

@@ -75,8 +75,8 @@ func (c *capturer) nicEvents(flow int, message int32, first uint32) (next uint32
 	return next, true
 }
 
-// losses adds what is sent again of a message at a NIC: its last packet, with this number. With selective repeat the
-// model sends it right behind the segment, with go-back-N when the sender goes on.
+// losses adds the packets of a message that are sent again at a NIC: its last packet, with this number. With selective
+// repeat the model sends it right behind the segment, with go-back-N when the sender goes on.
 func (c *capturer) losses(flow int, message int32, number uint32) {
 	at, count, record := int64(-1), uint32(0), int32(0) // what is to be sent again
 	add := func() {

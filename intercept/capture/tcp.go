@@ -139,7 +139,7 @@ func (c *capturer) segmentEvents(x *sending, message, record int32, s *segment) 
 	return c.add(e)
 }
 
-// packetOf is the sequence number of a packet of a segment, at most that of its last byte.
+// packetOf is the sequence number of a packet of a segment, at most the number of its last byte.
 func (c *capturer) packetOf(flow int, s *segment, packet uint32) uint32 {
 	return s.number + min(packet*uint32(c.payload(flow)), s.bytes-1)
 }

@@ -28,8 +28,8 @@ func (v *view) crosses() bool {
 	return slices.ContainsFunc(v.forward, func(iface int32) bool { return iface != elsewhere })
 }
 
-// findViews finds out where the packets of each connection are seen. A NIC sees what is on its sending port, and what
-// reaches it.
+// findViews finds out where the packets of each connection are seen. A NIC sees the packets on its sending port, and
+// the packets that reach it.
 func (c *capturer) findViews() {
 	ifaces := make([]int32, len(c.Fabric.Hops))
 	for i := range ifaces {

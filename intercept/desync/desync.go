@@ -56,7 +56,7 @@ type Unmatched struct {
 	created int64
 }
 
-// Difference says how the call of a rank differs from that of most others.
+// Difference says how the call of a rank differs from the call of most others.
 type Difference struct {
 	Rank      int    `json:"rank"` // -1: all ranks together
 	What      string `json:"what"` // function, type, elements or number of calls
@@ -114,7 +114,7 @@ func Of(j *flightrec.Job) *Report {
 	return r
 }
 
-// peerless is the number of sends and receives of a dump that do not say the other rank, as those of PyTorch 2.2.
+// peerless is the number of sends and receives of a dump that do not say the other rank, as dumps of PyTorch 2.2.
 func peerless(d *flightrec.Dump) (n int) {
 	for i := range d.Len() {
 		if f := d.At(i).Func; f.P2P() && min(f.From, f.To) < 0 {

@@ -119,7 +119,7 @@ func (x *examiner) message(f flow, sends, receives []half) *Message {
 	return first
 }
 
-// pairOf says what is wrong with a message that both ranks have called; nil if nothing is.
+// pairOf names the problem of a message that both ranks have called; nil if it has none.
 func pairOf(m *Message, send, receive half) *Message {
 	s, r := tensorsOf(send.entry), tensorsOf(receive.entry)
 	m.half(send.entry, s)

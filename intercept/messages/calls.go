@@ -8,7 +8,7 @@ import (
 )
 
 // Call is a collective as all of its ranks execute it, or sends and receives that belong together:
-// those that one rank has planned together, and those of other ranks that they exchange messages with.
+// operations that one rank has planned together, and operations of other ranks that they exchange messages with.
 type Call struct {
 	Name     string // NCCL's name of a collective; AllToAll, Send or SendRecv
 	Comm     uint64
@@ -120,7 +120,7 @@ func (t *Trace) addMessages(byRoot map[int]*Call, s sets) {
 	}
 }
 
-// nameCalls names the calls, which are in order, and numbers those of sends and receives.
+// nameCalls names the calls, which are in order, and numbers the calls of sends and receives.
 func (t *Trace) nameCalls(calls []*Call) {
 	type named struct {
 		comm uint64

@@ -110,7 +110,7 @@ func (c *Connection) Key() FlowKey { return FlowKey{c.Job, c.Flow} }
 // ErrNoLedger says that a folder has no ledger.
 var ErrNoLedger = errors.New("no ledger")
 
-// Load reads all ledgers in the folders. Each has those of one job, and all jobs are of one fabric.
+// Load reads all ledgers in the folders. Each has the ledgers of one job, and all jobs are of one fabric.
 func Load(dirs ...string) (*Trace, error) {
 	t := &Trace{measured: map[int]int64{}}
 	var all []recorded

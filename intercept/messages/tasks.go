@@ -58,7 +58,7 @@ func (t *Task) IsP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 // HasLocalComm says that Comm is not NCCL's hash: a kernel of the software CUDA has reported the task.
 func (t *Task) HasLocalComm() bool { return t.local }
 
-// SameGroup says whether two tasks of one process were planned together, as those of a group of NCCL are.
+// SameGroup says whether two tasks of one process were planned together, as the tasks of a group of NCCL are.
 func (t *Trace) SameGroup(a, b int) bool {
 	x, y := &t.Tasks[a], &t.Tasks[b]
 	// NCCL and kernels count apart

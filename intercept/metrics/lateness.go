@@ -31,9 +31,9 @@ func latenessOf(j *state.JobStatus) *lateness {
 // half of the messages be 1 us late.
 const firstEdge = 256
 
-// lateEdges are the buckets of the fabric's file that begin a bucket of the histogram: that of 1 ns, so that messages
-// that are not late have a bucket of their own, and that of each power of two from firstEdge. The file has four buckets
-// for each power of two.
+// lateEdges are the buckets of the fabric's file that begin a bucket of the histogram: the bucket of 1 ns, so that
+// messages that are not late have a bucket of their own, and the bucket of each power of two from firstEdge. The file
+// has four buckets for each power of two.
 func lateEdges() []int {
 	edges := []int{state.Bucket(1)}
 	for b := state.Bucket(firstEdge); b < state.LateBuckets; b += 4 {

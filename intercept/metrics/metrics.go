@@ -24,7 +24,7 @@ type column struct {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// columns are the metrics of links but the counters; those of ports have "port" in place of "link".
+// columns are the metrics of links but the counters; metrics of ports have "port" in place of "link".
 var columns = []column{
 	{"messages_total", "Messages that have arrived over a link, of the jobs that are listed.", true, true,
 		func(h *status.HopReading) float64 { return float64(h.Messages) }},

@@ -71,7 +71,7 @@ func collectiveBounds() []float64 {
 	return append(bounds, 100)
 }
 
-// collectiveSeconds is the histogram of all calls, those of sends and receives too.
+// collectiveSeconds is the histogram of all calls, calls of sends and receives too.
 func collectiveSeconds(calls []call) family {
 	f := newFamily("ddlemu_collective_seconds", "Time of a call, from its begin at the first rank to its last byte.",
 		dto.MetricType_HISTOGRAM)

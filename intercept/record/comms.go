@@ -78,7 +78,7 @@ func places(lists []workload.Ranks, of workload.Ranks) (out []int) {
 }
 
 // ranks are the ranks of the job, by rank in the communicator. A rank that calls nothing is in no task: in a
-// communicator of all ranks, whose order is then taken to be that of the job, it can only be one.
+// communicator of all ranks, whose order is then taken to be the job's order, it can only be one.
 func (c *comm) ranks(job int) (workload.Ranks, error) {
 	list := make(workload.Ranks, c.size)
 	for rank := range list {

@@ -32,7 +32,7 @@ type rhythm struct {
 	steps  int // that are whole
 }
 
-// window are the calls from a to before b, each of which is that of period calls before it.
+// window are the calls from a to before b, each of which is like the call of period calls before it.
 type window struct{ a, b, period int }
 
 // findWindow finds the sequence of calls that is repeated for the largest part of the job, without a call between them.
@@ -120,8 +120,8 @@ func (r rhythm) parts(n int) int {
 	return out
 }
 
-// rhythms finds the rhythm of each rank; that of ranks without calls is the zero value. It is an error if a rank has
-// none, or if they have different numbers of steps.
+// rhythms finds the rhythm of each rank; the rhythm of ranks without calls is the zero value. It is an error if a rank
+// has none, or if they have different numbers of steps.
 func rhythms(ranks [][]beat) ([]rhythm, error) {
 	windows := map[window][]int{} // ranks
 	var order []window
@@ -209,7 +209,7 @@ func (k keys) of(p *program, tasks []int) int {
 
 // markRhythm puts a mark after the last call of each step. Calls must be in their order, without marks.
 func markRhythm[T any](r *recorder, calls [][]T, beatOf func(*program, keys, T) beat, mark func(T) T) error {
-	// An operation is only made to compare it, so what is counted of it is not.
+	// An operation is only made to compare it, so its counts are not used.
 	p, known := &program{recorder: &recorder{trace: r.trace, comms: r.comms}}, keys{}
 	ranks := make([][]beat, len(calls))
 	for rank := range calls {

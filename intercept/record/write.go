@@ -174,7 +174,7 @@ func (p *program) op(tasks []int) workload.Op {
 // nothing the type.
 const bytesType = "int8"
 
-// types are the names of types that differ from those of the ledger.
+// types are the names of types that differ from the ledger's names.
 var types = map[string]string{"half": "float16", "float": "float32", "double": "float64", "fp8e4m3": "float8e4m3",
 	"fp8e5m2": "float8e5m2"}
 

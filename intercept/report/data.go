@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report sums what a job has sent for a page that people look at: the fabric with the load of each
-// link over time, who sent to whom, and where the time of each call went.
+// link over time, which ranks sent to which, and where the time of each call went.
 package report
 
 import (

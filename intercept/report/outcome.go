@@ -28,8 +28,8 @@ func WriteOutcome(dir string, outcome any) error {
 	return nil
 }
 
-// Outcomes are those of the jobs in these folders that have one, with the place of the folder. A job that was killed
-// has none.
+// Outcomes are the outcomes of the jobs in these folders that have one, with the place of the folder. A job that was
+// killed has none.
 func Outcomes(dirs []string) ([]Outcome, error) {
 	out := []Outcome{}
 	for job, dir := range dirs {

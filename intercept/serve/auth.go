@@ -16,8 +16,8 @@ import (
 
 const cookie = "ddlemu_token"
 
-// Auth says who may use a server: who has the token, and on a loopback address also processes of the same user and
-// of root.
+// Auth says which clients may use a server: those with the token, and on a loopback address also processes of the same
+// user and of root.
 type Auth struct {
 	Token string
 	UID   int

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// limits bound what connections cost a server, so that nobody without access keeps it from answering those who have it.
+// limits bound what connections cost a server, so that clients without access cannot keep it from answering others.
 type limits struct {
 	header time.Duration // to send the header of a request
 	body   time.Duration // to send the header and the body

@@ -31,7 +31,7 @@ type Source interface {
 	Metrics(w io.Writer) error
 }
 
-// ErrInternal is wrapped by errors that are not the fault of who asked.
+// ErrInternal is wrapped by errors that are not the fault of the client.
 var ErrInternal = errors.New("internal error")
 
 // Change is a change of links, as `ddlemu shape` takes it.
@@ -84,8 +84,8 @@ func New(s Source, auth *Auth, version string) http.Handler {
 	return headers(auth.protect(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// Serve serves until ctx ends, within limits: who sends or reads too slowly is disconnected, and connections that auth
-// does not know are few. So others cannot keep those who may use the server from it.
+// Serve serves until ctx ends, within limits: a client that sends or reads too slowly is disconnected, and connections
+// that auth does not know are few. So others cannot keep clients with access from the server.
 func Serve(ctx context.Context, l net.Listener, auth *Auth, h http.Handler) error {
 	return serveWithin(ctx, standard, l, auth, h)
 }

@@ -20,7 +20,7 @@ import (
 const Format = "ddlemu.live/1"
 
 // State is a fabric at one moment. Counters count from when it was brought up; the page shows how they grow. Times are
-// those of the emulated network, in ns.
+// times of the emulated network, in ns.
 type State struct {
 	Format    string         `json:"format"`
 	ID        string         `json:"id"` // another one if the fabric was brought up again

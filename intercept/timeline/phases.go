@@ -41,7 +41,7 @@ func keyOf(r *messages.Range) phaseKey {
 	return phaseKey{pid: r.PID, thread: r.Thread, domain: r.Domain}
 }
 
-// compareKeys has the main thread first, and threads before what is of any thread.
+// compareKeys has the main thread first, and threads before ranges of any thread.
 func compareKeys(a, b phaseKey) int {
 	number := func(is bool) int {
 		if is {

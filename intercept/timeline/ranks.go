@@ -237,7 +237,7 @@ func (d *drawing) receives(group, order int, c *messages.Connection, all []int32
 		})
 }
 
-// connectionEnd draws the messages of one end of a connection, those that of knows. mark draws the instants in a
+// connectionEnd draws the messages of one end of a connection, only messages known to of. mark draws the instants in a
 // message.
 func (d *drawing) connectionEnd(lanes *lanes, all []int32, of func(*messages.Message) (span, bool),
 	mark func(lane int, x span, arrow uint64)) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/why"
 )
 
-// Sink takes a timeline, in a file format. A track is there before what is on it. Slices of a track nest,
-// and what is on one track comes in the order of time; equal times keep their order.
+// Sink takes a timeline, in a file format. A track is there before its events. Slices of a track nest,
+// and the events of one track come in the order of time; equal times keep their order.
 type Sink interface {
 	Track(t Track)
 	Begin(e Event)
@@ -50,13 +50,13 @@ type Arg struct {
 	Value int64
 }
 
-// Clock says which times a timeline has: Offset is added to those of the fabric's clock, and Scale divides
+// Clock says which times a timeline has: Offset is added to times of the fabric's clock, and Scale divides
 // them before.
 type Clock struct {
 	Scale, Offset int64
 }
 
-// Timeline is what is to be drawn. Groups comes first; the other parts may then be drawn at the same time,
+// Timeline is the recording to be drawn. Groups comes first; the other parts may then be drawn at the same time,
 // each with a sink of its own.
 type Timeline struct {
 	*replay.Replayed

@@ -15,7 +15,7 @@ const (
 )
 
 // Advise returns the place of the smallest upgrade that brings about as much as any, and says so.
-// The changes are those of Upgrades, in their order, with their results. The place is -1 if no upgrade is worth it.
+// The changes are from Upgrades, in their order, with their results. The place is -1 if no upgrade is worth it.
 func Advise(changes []Change, results []*Result) (best int, text string) {
 	all := slices.IndexFunc(changes, func(c Change) bool { return c.Kind == AllLinks })
 	if all < 0 || results[all].Before[0].Calls == 0 {

@@ -20,7 +20,7 @@ import (
 // Spec makes the parameters of a hop from what they are.
 type Spec func(hop int, s link.Spec) link.Spec
 
-// Change is what is different.
+// Change is a difference to the recording.
 type Change struct {
 	Name    string
 	Kind    Kind

@@ -35,9 +35,9 @@ func (x *index) windowQueue(i int, from, to int64) int {
 }
 
 // bufferQueue is the hop behind a paused one at which the bytes that fill its buffer waited most from one time to
-// another: all that came over the paused hop, or, if each flow has a queue of its own, those of message i's connection.
-// It is -1 if none did. The time begins with the segment before on the paused hop: how long that one waits is what the
-// model reserves buffer for.
+// another: all that came over the paused hop, or, if each flow has a queue of its own, the bytes of message i's
+// connection. It is -1 if none did. The time begins with the segment before on the paused hop: how long that one waits
+// is what the model reserves buffer for.
 func (x *index) bufferQueue(i, paused int, from, to int64) int {
 	path := x.Path(i)
 	place := 0

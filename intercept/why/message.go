@@ -22,7 +22,7 @@ func (l *timeline) to(t int64, p Part) {
 }
 
 // messageParts cuts the time of message i, from its post until its bytes were visible. The order of the
-// parts is that of time.
+// parts is the order of time.
 func (x *index) messageParts(i int) []Part {
 	m := &x.Trace.Messages[i]
 	l := &timeline{at: m.Posted}
@@ -154,7 +154,7 @@ func (x *index) lastSegment(l *timeline, i int, s []*link.HopRecord, due int64) 
 	x.recovered(l, i, due)
 }
 
-// recovered gives what is left before a message is due to the recovery of losses, or to the hosts.
+// recovered gives the rest of the time before a message is due to the recovery of losses, or to the hosts.
 func (x *index) recovered(l *timeline, i int, due int64) {
 	cause := Part{Cause: Recovery, Link: x.lossy(i)}
 	if cause.Link == "" {

@@ -115,7 +115,7 @@ func (r *Report) Measured() (n int) {
 	return n
 }
 
-// Worst are the n longest calls, without those of a warm-up.
+// Worst are the n longest calls, without the calls of a warm-up.
 func (r *Report) Worst(n int) []*Explained {
 	var all []*Explained
 	for i := range r.Calls {

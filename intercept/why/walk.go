@@ -255,7 +255,7 @@ func (w *walk) gap(i int, from int64) []Part {
 	return l.parts
 }
 
-// beginning is the time from the start of the call until the first post on the critical path, that of
+// beginning is the time from the start of the call until the first post on the critical path, the post of
 // message i.
 func (w *walk) beginning(i int, start int64) []Part {
 	m := &w.Trace.Messages[i]

@@ -53,7 +53,7 @@ type connection struct {
 
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
-// All connections take the path of their NICs, also where each flow has its own: what is measured is links, not a hash.
+// All connections take the path of their NICs, also where each flow has its own: links are measured, not a hash.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 	return join(file, fab, nil, state.VerifyKey, min(maxMemory, allMemory/fab.NICs()))
 }

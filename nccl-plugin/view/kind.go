@@ -61,8 +61,8 @@ func kindSwitches(f *fabric.Fabric, used int) int {
 // hardware is how many of each a node has.
 type hardware struct{ gpus, nics, cpus, switches int }
 
-// switchOf is the PCI switch of a NIC and of a GPU that is near it: that of the NIC, if each switch has one, else that
-// of the GPU.
+// switchOf is the PCI switch of a NIC and of a GPU that is near it: the NIC's, if each switch has one, else the
+// GPU's.
 func (h hardware) switchOf(nic, gpu int) int {
 	if h.nics < h.switches {
 		return gpu * h.switches / h.gpus
@@ -72,8 +72,8 @@ func (h hardware) switchOf(nic, gpu int) int {
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// kindCPUs are the CPUs of a node with a kind of GPU, with what is on them. NCCL sets the ranks' affinity to the CPU of
-// their GPU, and this host's CPUs are others: the affinity is empty, which NCCL ignores.
+// kindCPUs are the CPUs of a node with a kind of GPU, with the devices on them. NCCL sets the ranks' affinity to the
+// CPU of their GPU, and this host's CPUs are others: the affinity is empty, which NCCL ignores.
 func (n *Node) kindCPUs() []cpu {
 	var all []cpu
 	for number := range n.CPUOfSwitch[len(n.CPUOfSwitch)-1] + 1 {

@@ -22,7 +22,7 @@ type Node struct {
 	// Soft is this rank's GPU if it is a software GPU, which is not in /sys; nil for a real
 	// one.
 	Soft *SoftGPU
-	// CPUOfSwitch has the CPU of each PCI switch, if Soft has a kind: then the CPUs are those of the usual systems with
+	// CPUOfSwitch has the CPU of each PCI switch, if Soft has a kind: then the CPUs are the CPUs of the usual systems with
 	// that kind, and not this host's.
 	CPUOfSwitch []int
 }

@@ -55,7 +55,7 @@ func lineRate(sum uint64) units.Bandwidth {
 // cut is the bandwidth from the NICs for which from is true to all others: the minimum
 // cut of ports, links of pairs and trunks (Ford and Fulkerson 1956). Each pair has a
 // link of its own but shares trunks, which would need a flow for each pair. So cut
-// is the lesser of two bounds: that of ports and links of pairs alone, and that of
+// is the lesser of two bounds: the bound of ports and links of pairs alone, and the bound of
 // everything, where the links of a NIC to NICs on other switches are added up.
 func (f *Fabric) cut(from func(nic int) bool) Cut {
 	rate := f.flow(from, func(_, _ int) bool { return true })

@@ -161,8 +161,8 @@ func (f *Fabric) pairRates(all units.Bandwidth) func(a, b int) units.Bandwidth {
 }
 
 // GPULinks are the links between the GPUs of each node: of a mesh or graph one for each ordered pair of GPUs, in the
-// order of both, else one out of and one into each GPU, and after those of all GPUs one out of and one into each PCI
-// switch and CPU. They are the last hops of a fabric with TimedNodes.
+// order of both, else one out of and one into each GPU, and after the links of all GPUs one out of and one into each
+// PCI switch and CPU. They are the last hops of a fabric with TimedNodes.
 func (f *Fabric) GPULinks() (links []Hop) {
 	t, gpus := f.Config.GPU.Time.Links, f.Config.GPUsPerNode
 	between := f.pairRates(t.Rate)
@@ -229,7 +229,7 @@ func localSpec(rate units.Bandwidth, latency time.Duration) link.Spec {
 	return link.Spec{Bandwidth: uint64(rate), Latency: latency, MTU: link.MaxMTU, QueuePolicy: link.Lossless}
 }
 
-// portLatency is the latency of each port that sends, which stands for what the NICs at both ends and what is beside
+// portLatency is the latency of each port that sends, which stands for what the NICs at both ends and the parts beside
 // them add to a path between nodes. The configuration gives ports none.
 func (f *Fabric) portLatency() time.Duration {
 	if !f.Config.TimedNodes {

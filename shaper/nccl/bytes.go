@@ -10,7 +10,7 @@ type Counts struct {
 	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather, ReduceScatter
 	// and HyperCube, per pair of ranks for AllToAll, Gather and Scatter.
 	Param int64
-	// Send and Recv are the elements of the rank's input and output; for Scatter and Gather those of the root.
+	// Send and Recv are the elements of the rank's input and output; for Scatter and Gather the elements of the root.
 	Send, Recv int64
 }
 

@@ -23,7 +23,7 @@ const (
 	nsysComm    = 0x84a9c2f1
 )
 
-// initPayload and callPayload are those of NCCL 2.26: the communicator, then ranks and rank, or bytes and operator.
+// initPayload and callPayload are payloads of NCCL 2.26: the communicator, then ranks and rank, or bytes and operator.
 func initPayload() []byte {
 	data := binary.LittleEndian.AppendUint64(nil, nsysComm)
 	return append(binary.LittleEndian.AppendUint32(data, 8), make([]byte, 12)...)

@@ -53,7 +53,7 @@ func fetch(ctx context.Context, dir, suite string) (kernel, error) {
 	return find(root)
 }
 
-// download downloads a package and the packages that it depends on, and unpacks those of a kernel into root.
+// download downloads a package and the packages that it depends on, and unpacks the ones of a kernel into root.
 func download(ctx context.Context, a debian.Archive, root string) error {
 	versions, err := a.Versions(ctx)
 	if err != nil {

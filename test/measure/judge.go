@@ -52,8 +52,8 @@ const (
 )
 
 // judge judges a result. late is how late timers were while it was measured. Other programs take time from senders,
-// receivers and shapers in user space, so their timers count for what is too low or late. A right rate must be measured
-// on a machine that is in time.
+// receivers and shapers in user space, so their timers count for rates that are too low or packets that are late. A
+// right rate must be measured on a machine that is in time.
 func (r Result) judge(late lateness) judgement {
 	most := max(late.machine, late.programs)
 	switch {

@@ -21,7 +21,7 @@ const (
 )
 
 // timers measures how late the machine's timers fire. A shaper of the kernel cannot send while its timer is late. So on a
-// virtual machine whose host gives the processors to others, rates are lower than what is set, and no shaper is wrong.
+// virtual machine whose host gives the processors to others, rates are lower than the set rate, and no shaper is wrong.
 type timers struct {
 	begin time.Time
 	ended atomic.Bool

@@ -112,7 +112,7 @@ func PyPI(t testing.TB, path string) {
 	}
 }
 
-// Root skips the test without root. what is what only root can do or make, such as "a time namespace". On CI it fails.
+// Root skips the test without root. what names a thing that needs root, such as "a time namespace". On CI it fails.
 func Root(t testing.TB, what string) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pagecheck says what is wrong with the texts of a page or picture that Chromium shows: texts that overlap, are
-// cut off, are outside of the page, are too small, or have nearly the colour of what is behind them.
+// Package pagecheck lists the problems of the texts of a page or picture that Chromium shows: texts that overlap, are
+// cut off, are outside of the page, are too small, or have nearly the colour of the background.
 package pagecheck
 
 import (
@@ -67,7 +67,7 @@ func Start(t *testing.T, path string, options ...chromedp.ContextOption) context
 	return ctx
 }
 
-// leastHeight is that of a page, in pixels.
+// leastHeight is the least height of a page, in pixels.
 const leastHeight = 800
 
 // Show shows the page of ctx in a look, and makes the window as high as the page: all of it can be seen.
@@ -101,7 +101,7 @@ var drawn = chromedp.Evaluate[chromedp.Void](
 //go:embed problems.js
 var problems string
 
-// Problems lists what is wrong with the texts of the page of ctx, as it is shown now; a page must have been opened after
+// Problems lists the problems of the texts of the page of ctx, as it is shown now; a page must have been opened after
 // Start, or the texts in its canvases are not known.
 func Problems(ctx context.Context) ([]string, error) {
 	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](problems))

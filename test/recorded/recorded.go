@@ -51,7 +51,7 @@ func differ(a, b int64, share float64) bool {
 	return float64(max(a-b, b-a)) > share*float64(b)
 }
 
-// calls are those of each rank, in the order of their launches: all of them, or the last ones, as many as like has.
+// calls are the calls of each rank, in the order of their launches: all of them, or the last ones, as many as like has.
 func calls(t *testing.T, folder string, like [][]call) [][]call {
 	t.Helper()
 	trace, err := messages.Load(folder)

@@ -20,7 +20,7 @@ const (
 	torchLimit    = 5 * time.Minute
 )
 
-// torchCalls compares a blocking all_reduce of PyTorch with that of gloo, and with a loop in C on the same
+// torchCalls compares a blocking all_reduce of PyTorch with the all_reduce of gloo, and with a loop in C on the same
 // communicator: three turns in one process.
 func (d *driver) torchCalls(ctx context.Context, build string) (*section, error) {
 	loop := filepath.Join(d.dir, "loop.so")

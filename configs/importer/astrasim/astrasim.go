@@ -128,7 +128,7 @@ func ReadJSON(text string, o found.Options) (*found.Fabric, error) {
 		}
 	}
 	n.notes = append(n.notes,
-		"hbm-latency, hbm-bandwidth and hbm-scale, if given, are those of memory and not of the network")
+		"hbm-latency, hbm-bandwidth and hbm-scale, if given, are of memory and not of the network")
 	return n.fabric(JSONKind, o)
 }
 

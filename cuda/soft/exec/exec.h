@@ -23,8 +23,8 @@ struct softexec_launch {
 	unsigned grid, block;
 	int device;
 	int64_t ready; // when it could start, in ns of CLOCK_MONOTONIC; 0: now. Only on a real clock
-	// The members of the communicator, as ranks of the job, and its number among the communicators of this process. No
-	// members: they are not known.
+	// The members of the communicator, as ranks of the job, and its number among the communicators of this process.
+	// No members: they are not known.
 	const int *members;
 	int member_count;
 	unsigned comm;

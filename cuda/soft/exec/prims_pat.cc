@@ -63,8 +63,8 @@ private:
 		return Status::kProgress;
 	}
 
-	// Finds out how many chunks each step moves: the chunks of the larger one of the messages that it completes. What
-	// one rank sends over a dimension, each sends.
+	// Finds out how many chunks each step moves: the chunks of the larger one of the messages that it completes.
+	// What one rank sends over a dimension, each sends.
 	void count_moved()
 	{
 		std::vector<std::vector<size_t>> sent(recv_.size()); // chunks of each message, by dimension

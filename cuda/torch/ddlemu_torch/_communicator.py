@@ -564,7 +564,8 @@ class Communicator:
                 (self.library.ncclCommAbort if dead or unfinished else self.library.ncclCommDestroy)(handle)
             self._release()
         self._stopped.set()
-        # Not before: NCCL's threads of a rank end when those of the other ranks of its node have closed their connections.
+        # Not before: NCCL's threads of a rank end when the threads of the other ranks of its node have closed their
+        # connections.
         while last and time.monotonic() < end and not self._peers_have_released():
             pauses.wait()
 

@@ -66,7 +66,7 @@ func NewWriter(w *pcapng.Writer, o Options) *Writer {
 	return t
 }
 
-// Describe says where the packets of a link are read, and what is not seen there.
+// Describe says where the packets of a link are read, and which packets are not seen there.
 func Describe(k tap.Kind, shaper string) string {
 	if k == tap.Programs {
 		return "an emulated link, in the eBPF programs of the shaper " + shaper

@@ -15,9 +15,9 @@ const most = 240
 // noJob means: no job.
 const noJob = -1
 
-// History is that of one fabric. It begins with a job that begins while no other one runs, and ends with the last of
-// the jobs that run at the same time. If no job is of the user's, it is that of all traffic of the kernel datapath. It
-// is not safe for concurrent use.
+// History is the history of one fabric. It begins with a job that begins while no other one runs, and ends with the
+// last of the jobs that run at the same time. If no job is of the user's, it is the history of all traffic of the
+// kernel datapath. It is not safe for concurrent use.
 type History struct {
 	created int64 // the fabric
 	names   []string
@@ -77,7 +77,7 @@ func timeOf(f *status.Reading, at int64) int64 {
 	return max(at-f.Created, 0) / int64(max(f.TimeScale, 1))
 }
 
-// shown are the user's jobs, or that of all traffic if there are none.
+// shown are the user's jobs, or the job of all traffic if there are none.
 func shown(f *status.Reading) (jobs []*status.Job) {
 	for i := range f.Jobs {
 		if !f.Jobs[i].Traffic {

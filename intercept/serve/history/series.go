@@ -24,8 +24,8 @@ type Series struct {
 	Rate  []float64 `json:"bps"`   // payload in each part
 }
 
-// Series is that of the hop with a name; "" is the one that was busy for the longest time. ok is false if there is no
-// hop with this name.
+// Series is the series of the hop with a name; "" is the one that was busy for the longest time. ok is false if there
+// is no hop with this name.
 func (h *History) Series(name string) (s *Series, ok bool) {
 	s = &Series{Format: Format, ID: fmt.Sprint(h.created), Hop: name, Job: h.job, Running: h.runs, Whole: h.whole,
 		At: []int64{}, Busy: []float64{}, Rate: []float64{}}

@@ -96,7 +96,7 @@ func NewWriter(w io.Writer, clock, sequence int) *Writer {
 		args: map[string]uint64{}, texts: map[string]uint64{}}
 }
 
-// Close writes what is left, and returns the first error.
+// Close writes the buffered bytes, and returns the first error.
 func (w *Writer) Close() error {
 	w.flush(0)
 	return w.err

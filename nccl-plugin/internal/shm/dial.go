@@ -25,7 +25,7 @@ import (
 
 // request is what the sender writes to the unix socket, with the memfd and, if it shares it, that
 // of its GPU memory. The listening side answers "ok", "ok, mapped" if it maps the GPU memory, or
-// what is wrong.
+// the problem.
 type request struct {
 	Magic, Fabric, Nonce uint64
 	Listen, NIC          uint32 // the listener; the sender's NIC

@@ -21,7 +21,7 @@ void ddlemu_participant_join(struct ddlemu_clock_view *v, uint32_t node)
 	__atomic_store_n(&p->on, 1, __ATOMIC_SEQ_CST);
 }
 
-// place_clock returns a view without flows, for who only looks at the participants.
+// place_clock returns a view without flows, for callers that only look at the participants.
 static struct ddlemu_clock_view place_clock(void *clock)
 {
 	struct ddlemu_clock_view v = { 0 };
@@ -48,8 +48,8 @@ void ddlemu_participant_died(void *clock, uint32_t participant)
 	struct ddlemu_clock_view v = place_clock(clock);
 	if (__atomic_load_n(&v.clock->token, __ATOMIC_SEQ_CST) == participant + 1) {
 		__atomic_store_n(&v.clock->interrupted, 1, __ATOMIC_SEQ_CST);
-		// It may have had effects and not have raised the numbers of those who must see them. No idle state
-		// of before holds when somebody else takes the token.
+		// It may have had effects and not have raised the numbers of the actors that must see them. No idle
+		// state of before holds when somebody else takes the token.
 		raise_all(&v);
 		__atomic_store_n(&v.clock->token, 0, __ATOMIC_SEQ_CST);
 	}

@@ -72,7 +72,7 @@ enum ddlemu_node_part {
 	DDLEMU_NODE_PARTS,
 };
 
-// Something that a node did on a real clock. Times are those of ddlemu_node_calls.now.
+// Something that a node did on a real clock. Times are by ddlemu_node_calls.now.
 struct ddlemu_played {
 	enum ddlemu_node_part part;
 	uint64_t bytes;
@@ -122,7 +122,7 @@ struct ddlemu_clock_calls {
 	struct ddlemu_actor *(*application)(void);
 	// The present value of a number of this node or of the fabric.
 	uint32_t (*read)(enum ddlemu_clock_number number);
-	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: who polls may also see what was signaled.
+	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: an actor that polls may also see what was signaled.
 	void (*raise)(enum ddlemu_clock_number number);
 	// The actor is idle as long as the number has the value `seen`, and before the virtual time `until` in ns,
 	// which must be later than now (INT64_MAX: without limit). It sleeps meanwhile: at most 100 ms of real time. It

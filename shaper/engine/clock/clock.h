@@ -12,10 +12,10 @@
 //	clock.h      the memory, and the functions
 //	actor.c      actors, participants
 //	number.c     the numbers of the nodes, sleeping
-//	scheduler.c  who runs the clock, and when
+//	scheduler.c  which participant runs the clock, and when
 //	flows.c      the flows, moved by the event loop (sim.h)
 //	direct.c     the flows between GPUs of a node
-//	deadlock.c   who waits for whom when nothing is left to happen
+//	deadlock.c   which rank waits for which when nothing is left to happen
 //	memory.c     where things are
 //	process.c    this process's part, for calls.h
 #ifndef DDLEMU_CLOCK_H
@@ -230,9 +230,9 @@ static inline struct ddlemu_number *number_of(struct ddlemu_clock_view *v, uint3
 
 // Sleeps as long as the number has the value seen, at most ns of real time.
 void ddlemu_number_sleep(struct ddlemu_number *, uint32_t seen, int64_t ns);
-// Raises a number, after an effect, and wakes who sleeps until it changes.
+// Raises a number, after an effect, and wakes the actors that sleep until it changes.
 void ddlemu_number_raise(struct ddlemu_number *);
-// Raises a number of a node, and wakes who sleeps until it changes.
+// Raises a number of a node, and wakes the actors that sleep until it changes.
 void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_clock_number);
 
 static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
@@ -257,7 +257,7 @@ struct ddlemu_clock_result {
 // raises the events of the nodes concerned. timer: DDLEMU_NEVER if there is none. Only for whoever has the token.
 struct ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t timer);
 
-// Says on stderr who waits for whom.
+// Says on stderr which rank waits for which.
 void ddlemu_report_deadlock(struct ddlemu_clock_view *);
 
 // --- flows

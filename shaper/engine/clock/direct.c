@@ -11,7 +11,7 @@
 
 #include <fcntl.h>
 
-#define LOOK_EVERY 100000000 // ns between two looks whether who has a flow's lock lives
+#define LOOK_EVERY 100000000 // ns between two looks whether the holder of a flow's lock lives
 
 #define RECEIVED 1 // ns: when the receives are posted. The memory is there before any message is
 

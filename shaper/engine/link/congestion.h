@@ -14,7 +14,7 @@ enum {
 	SEGMENT_DROPPED = 8, // a queue dropped it: it occupies nothing behind that queue
 };
 
-// A window that was never reduced does not limit what is sent. Its cwnd is 0 before the first segment, then MAX_WINDOW.
+// A window that was never reduced does not limit the sender. Its cwnd is 0 before the first segment, then MAX_WINDOW.
 #define MAX_WINDOW (1ull << 41) // 2^-10 bytes: 2 GiB, twice the largest buffer
 
 // has_window says whether the flow has a congestion window.

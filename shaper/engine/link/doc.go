@@ -7,7 +7,7 @@
 // runs it on memory that processes share (nccl-plugin/internal/shm), and a Network runs it
 // in private memory, for all times that a model gives, and for the tests. The virtual clock
 // runs it on flows in a fabric's file. engine.h is its
-// interface, and advance.c begins with what is in which file. The Go code prepares parameters: a
+// interface, and advance.c begins with the content of each file. The Go code prepares parameters: a
 // Spec is what the user states, and Params is what the engine reads.
 //
 // The engine knows no clock. The caller's time only decides when a step is made: a segment

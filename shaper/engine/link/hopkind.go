@@ -2,7 +2,7 @@
 
 package link
 
-// HopKind is what a hop is. The engine treats all kinds alike: they are for those who describe and show hops. The
+// HopKind is the kind of a hop. The engine treats all kinds alike: they are for code that describes and shows hops. The
 // numbers are in files of fabrics.
 type HopKind uint32
 

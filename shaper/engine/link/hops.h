@@ -30,7 +30,7 @@ static inline int64_t serialization(const struct ddlemu_engine *e, const struct 
 	return t;
 }
 
-// occupy reserves what is free at *free_at for dur ns, from ready on at the earliest, and
+// occupy reserves the resource that is free at *free_at for dur ns, from ready on at the earliest, and
 // returns the start. Zero ns reserve nothing.
 static inline int64_t occupy(int64_t *free_at, int64_t ready, int64_t dur)
 {

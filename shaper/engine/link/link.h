@@ -95,8 +95,8 @@ struct ddlemu_counters {
 	int64_t paused_ns;
 };
 
-// One hop. Lines of 64 bytes: what is read for every segment, what flows contend for,
-// what is counted.
+// One hop. Lines of 64 bytes: the fields read for every segment, the fields flows contend for,
+// the counters.
 struct ddlemu_hop {
 	uint32_t id, kind, src, dst;
 	uint32_t block; // atomic: number of the parameters in force

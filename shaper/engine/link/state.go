@@ -34,8 +34,9 @@ func stateTime(t, now int64) uint64 {
 }
 
 // AppendState appends what determines, with the state of the hops, what the flow does from time now on: times relative
-// to now, counts and offsets relative to those of its messages. Of two equal states of a network whose flows recur,
-// the same follows if the same is posted. The flow has been advanced to all earlier times at which it had a step.
+// to now, counts and offsets relative to the counts and offsets of its messages. Of two equal states of a network whose
+// flows recur, the same follows if the same is posted. The flow has been advanced to all earlier times at which it had
+// a step.
 func (f *Flow) AppendState(out []uint64, now int64) []uint64 {
 	c := f.flow
 	at := func(t C.int64_t) uint64 { return stateTime(int64(t), now) }

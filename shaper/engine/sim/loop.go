@@ -2,7 +2,7 @@
 
 // Package sim is the event loop: it makes the steps of flows in the order of their times, and says which ends have
 // something to see. The loop is in C (sim.h has its rules). The virtual clock runs it on the flows of a fabric, a
-// [Loop] on those of a [link.Network].
+// [Loop] on the flows of a [link.Network].
 package sim
 
 /*
@@ -31,7 +31,7 @@ import (
 // Rules say in which order things happen.
 type Rules struct {
 	// RoundRobin is the order of a virtual clock: all flows make their steps of an instant, then all ends act, then
-	// what they have posted is read round-robin. Else it is that of a real clock: an end acts when it sees something,
+	// what they have posted is read round-robin. Else it is the order of a real clock: an end acts when it sees something,
 	// whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
 	RoundRobin bool
 	// Drawn says that the choice points of sim.h are drawn from Seed: the order of flows with steps at the same

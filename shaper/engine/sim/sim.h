@@ -8,7 +8,7 @@
 // - Entries are taken in the order of (time, class, tie, number). The classes of one instant are, in this order:
 //     1. changes of hops: what happens at their time happens with the new parameters;
 //     2. steps of flows;
-//     3. timers: who sets one acts when it has seen the steps of that instant;
+//     3. timers: an end that sets one acts when it has seen the steps of that instant;
 //     4. posts: the ends have posted when they have seen the steps, and after their timers.
 //   In the order of a real clock (stops_at_each) timers come before steps: an end acts as soon as it can, whatever else
 //   happens at that instant.

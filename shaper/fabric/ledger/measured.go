@@ -17,7 +17,7 @@ import (
 const measuredName = "measured-from"
 
 // WriteMeasured notes that what the job did before a time, in ns of the fabric's clock, was a warm-up: calls in which
-// NCCL makes its connections, and that are no part of what is measured.
+// NCCL makes its connections, and that are no part of the measurement.
 func WriteMeasured(dir string, from int64) error {
 	if err := os.WriteFile(filepath.Join(dir, measuredName), fmt.Appendln(nil, from), 0o600); err != nil {
 		return fmt.Errorf("note the end of the warm-up: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// check refuses the header of a file that this process cannot use. size is that of the
+// check refuses the header of a file that this process cannot use. size is the size of the
 // file. h is a copy, because NextEvent and Closed may change at any time.
 func (h header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
 	switch {

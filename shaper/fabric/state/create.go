@@ -293,7 +293,7 @@ func (s *Spec) checkPlanned() error {
 func blocksFor(hops, planned int) uint32 { return uint32(2*hops + 64 + planned) }
 
 // jobsFor is the number of places for jobs in a fabric, each with so many statistics of hops and nodes. On the kernel
-// datapath one is that of all traffic.
+// datapath one is the job of all traffic.
 func jobsFor(stats int, kernel bool) uint32 {
 	least := 1
 	if kernel {

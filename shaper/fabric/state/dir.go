@@ -277,7 +277,7 @@ func (d *Dir) Shared() (string, error) {
 }
 
 // OnlyToRead is Shared but, if there is no such fabric, returns the only fabric that a command
-// made for a job. It is for who changes nothing.
+// made for a job. It is for callers that change nothing.
 func (d *Dir) OnlyToRead() (string, error) {
 	if name, err := d.Shared(); name != "" || err != nil {
 		return name, err

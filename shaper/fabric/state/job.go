@@ -551,7 +551,7 @@ func (j Job) LinkStatsOffset() uint64 {
 }
 
 // NodeStatsOffset is the offset of the job's statistics of what its nodes did on a real clock, for C: for each GPU
-// those of its [NodeParts], in this order.
+// the statistics of its [NodeParts], in this order.
 func (j Job) NodeStatsOffset() uint64 {
 	return j.f.head().NodeStatsOff + uint64(j.index)*uint64(j.f.head().NodeRows)*uint64(linkStatsSize)
 }

@@ -105,7 +105,7 @@ func (f *File) unlocker(which int64) func() {
 	}
 }
 
-// holder says who has had a lock for so long, and what to do.
+// holder says which process has had a lock for so long, and what to do.
 func (f *File) holder(which int64, wait time.Duration) string {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: which, Len: 1}
 	if unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type == unix.F_UNLCK || l.Pid <= 0 {

@@ -181,7 +181,7 @@ func (f *File) Name() string { return cString(f.head().Name[:]) }
 // Profile is the name of the fabric's configuration.
 func (f *File) Profile() string { return cString(f.head().Profile[:]) }
 
-// ID distinguishes this fabric from all others, also from those of the same name.
+// ID distinguishes this fabric from all others, also from fabrics of the same name.
 func (f *File) ID() uint64 { return f.head().FabricID }
 
 // Fixed is the values of a fabric that never change.

@@ -104,7 +104,8 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	atomic.AddUint32(&j.entry().Ranks, 1)
 }
 
-// ExitsBadly notes that the process ends with a status that is not 0. It is for who leaves then: who dies says nothing.
+// ExitsBadly notes that the process ends with a status that is not 0. It is for a process that leaves then: one that
+// dies says nothing.
 func (p *Participant) ExitsBadly() {
 	e, j := &p.f.participants()[p.slot], p.job.entry()
 	j.meet(e.Exit)
@@ -322,8 +323,8 @@ func (f *File) Reap() []int {
 	return f.reap()
 }
 
-// ReapNext looks whether the process of the next participant is alive, and that of another one, which is not the same
-// each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to
+// ReapNext looks whether the process of the next participant is alive, and the process of another one, which is not the
+// same each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to
 // time, each death is seen, also if some of them are stopped. It costs two system calls. A look at all participants
 // costs as many as there are, in each of which the kernel compares all of their locks.
 func (p *Participant) ReapNext() {

@@ -51,7 +51,7 @@ func NewReader(file *state.File, fab *fabric.Fabric) *Reader {
 	return r
 }
 
-// FindPaths sets the paths of all places, for who wants to know where messages go. It takes long on a large fabric.
+// FindPaths sets the paths of all places, for callers that need them. It takes long on a large fabric.
 func (r *Reader) FindPaths() {
 	for i, p := range r.places {
 		p.Path = pathOf(r.fab, i)

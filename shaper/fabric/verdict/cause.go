@@ -15,7 +15,7 @@ type Cause string
 
 // The causes. The cause of a verdict is the first of these that a finding has, because it explains the later ones: if
 // the fabric is taken down, its ranks fail; if ranks die, traffic is missing; if traffic goes around the links, times
-// are not those of the model; and if the model cannot represent the traffic, lateness says nothing about this host.
+// are not the times of the model; and if the model cannot represent the traffic, lateness says nothing about this host.
 const (
 	CauseFabric Cause = "fabric" // it was taken down or changed, or its counters are not of this job alone
 	// ranks died, did not take part or computed wrong values, or what the job set prevents a check

@@ -434,7 +434,7 @@ func (j *judge) class(i int, k *state.Class) Class {
 	return c
 }
 
-// subject is what is judged: messages on a link, or what a GPU of a node does.
+// subject is a thing that is judged: messages on a link, or what a GPU of a node does.
 type subject struct {
 	place  string // in findings
 	name   string // of the place, for people
@@ -489,7 +489,7 @@ func (j *judge) judgeLateness(w subject, c *Class) {
 }
 
 // lateness adds that a quantile of the lateness of something is over its limit, which depends on the time of each
-// message: most is that of a message of mean time.
+// message: most is the limit of a message of mean time.
 func (j *judge) lateness(w subject, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
 		Cause: CauseHost, Text: text + w.end(), Link: w.place, Over: max(float64(late)/float64(most), 1), Slow: true,

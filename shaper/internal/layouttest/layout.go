@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layouttest compares the layout of a struct in Go with that of its twin in C, field by
+// Package layouttest compares the layout of a struct in Go with the layout of its twin in C, field by
 // field, so that a field that one of them lacks fails a test.
 package layouttest
 

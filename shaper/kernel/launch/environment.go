@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// MergeEnvironment returns base with the variables of extra, which replace those of the same names. An empty value in
-// extra removes the variable. Of several values of one variable, the last counts.
+// MergeEnvironment returns base with the variables of extra, which replace variables of the same names. An empty value
+// in extra removes the variable. Of several values of one variable, the last counts.
 func MergeEnvironment(base, extra []string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -61,8 +61,8 @@ func namesNodeInterfaces(list string) bool {
 }
 
 // LoginEnvironment returns the environment of a login of user a: the user's variables, and those variables of base with
-// which the same programs are found and the terminal works, and those of ddlemu: what a job was started with holds for
-// all of its nodes.
+// which the same programs are found and the terminal works, and the variables of ddlemu: the settings a job was started
+// with hold for all of its nodes.
 func LoginEnvironment(a Account, base []string) []string {
 	env := []string{"HOME=" + a.Home, "USER=" + a.Name, "LOGNAME=" + a.Name, "SHELL=" + a.Shell}
 	keep := []string{"PATH", "LD_LIBRARY_PATH", "LANG", "TERM", "TZ"}

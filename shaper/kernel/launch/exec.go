@@ -73,8 +73,8 @@ const sysPrefix = "ddlemu-sys-"
 // LeftMountPoints returns the empty folders of programs that were killed while they were started on a node.
 func LeftMountPoints() ([]string, error) { return temporary.Left(sysPrefix, temporary.IsFile()) }
 
-// mountInterfaces makes /sys/class/net list the interfaces of this network namespace. A sysfs lists those of the
-// namespace in which it was mounted, so two folders of a new sysfs are mounted over the old ones. The rest of /sys
+// mountInterfaces makes /sys/class/net list the interfaces of this network namespace. A sysfs lists the interfaces of
+// the namespace in which it was mounted, so two folders of a new sysfs are mounted over the old ones. The rest of /sys
 // remains the host's.
 func mountInterfaces() error {
 	sysfs, lock, err := temporary.Make(sysPrefix)
@@ -97,7 +97,7 @@ func mountInterfaces() error {
 	return errors.Join(errs...)
 }
 
-// setUser changes the process's user and groups to those of o, unless it already runs as that user.
+// setUser changes the process's user and groups to those that o names, unless it already runs as that user.
 func setUser(o ExecOptions) error {
 	if o.UID == os.Getuid() {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // Environment variables that list GPUs, separated by commas. CUDA reads VisibleGPUsEnv. On a node that one lists the
-// node's GPUs, and HostGPUsEnv those of the host.
+// node's GPUs, and HostGPUsEnv the GPUs of the host.
 const (
 	VisibleGPUsEnv = "CUDA_VISIBLE_DEVICES"
 	HostGPUsEnv    = "DDLEMU_HOST_GPUS"

@@ -25,7 +25,7 @@ const (
 	optionsWithValue    = "BbcDEeFIiJLlmOoPpQRSWw"
 )
 
-// refusedOptions change what is run in a way that emulated nodes do not support. The values complete an error message.
+// refusedOptions change the command in a way that emulated nodes do not support. The values complete an error message.
 var refusedOptions = map[byte]string{
 	'D': "forwarding", 'L': "forwarding", 'R': "forwarding", 'W': "forwarding", 'w': "forwarding", 'J': "a jump host",
 	'f': "going to the background", 'N': "a connection without a command", 's': "a subsystem",

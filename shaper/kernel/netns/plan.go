@@ -80,7 +80,7 @@ func (p *Plan) nic(node, i, number int) NIC {
 	}
 }
 
-// NICOfMAC returns the number of the NIC that has a MAC address, or -1 if the address is not that of an emulated NIC.
+// NICOfMAC returns the number of the NIC that has a MAC address, or -1 if no emulated NIC has the address.
 func NICOfMAC(mac []byte) int {
 	if len(mac) < 6 || mac[0] != 0x02 || mac[1] != 0xdd || mac[2] != 0x1e {
 		return -1
@@ -141,7 +141,7 @@ func (p *Plan) Hosts() string {
 	return b.String()
 }
 
-// FindNode returns the number of the node that has a name or an address, or -1. Names are those of Hosts: node0,
+// FindNode returns the number of the node that has a name or an address, or -1. Names are the names of Hosts: node0,
 // node0-eth1, node0-ipv6 and so on.
 func (p *Plan) FindNode(name string) int {
 	addr, err := netip.ParseAddr(name)

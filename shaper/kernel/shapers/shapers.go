@@ -72,7 +72,7 @@ var kinds = []kind{
 
 // Start starts the shaper called name on w. If name is "" or auto, it selects the first that the kernel and the links
 // permit. It returns the name of the shaper and, if others are preferred, their names. The error wraps
-// tc.ErrUnavailable if the kernel or the shaper lacks what is needed.
+// tc.ErrUnavailable if the kernel or the shaper lacks a needed feature.
 func Start(name string, w nodes.Network) (s Shaper, what string, err error) {
 	k, rejected, err := selectKind(name, w.Fabric, &Kernel{})
 	if err != nil {

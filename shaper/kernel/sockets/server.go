@@ -229,8 +229,8 @@ func (s *Server) open(r Request) (fd int, addr netip.Addr, err error) {
 	return fd, addr, nil
 }
 
-// setBuffers sets a socket's buffers to those of the fabric's transport, beyond the limits of unprivileged users. The
-// kernel doubles the values, because its bookkeeping uses a part of a buffer, see socket(7).
+// setBuffers sets a socket's buffers to the buffers of the fabric's transport, beyond the limits of unprivileged users.
+// The kernel doubles the values, because its bookkeeping uses a part of a buffer, see socket(7).
 func (s *Server) setBuffers(fd int) error {
 	for _, b := range []struct{ option, size int }{{unix.SO_SNDBUFFORCE, s.o.SendBuffer},
 		{unix.SO_RCVBUFFORCE, s.o.Window}} {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable says that this kernel, or a shaper, does not support what is requested.
+// ErrUnavailable says that this kernel, or a shaper, does not support the request.
 var ErrUnavailable = errors.New("not available")
 
 // qdisc is a queueing discipline, with its options encoded for the kernel.

@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
-// Choose chooses the table of a collective among those of the log. A table may name its collective itself; else its
+// Choose chooses the table of a collective among the tables of the log. A table may name its collective; else its
 // operators, roots and bandwidths do. If several can be of the collective, it is the first. The error says why the
 // first table is not of the collective, if none is.
 func (l *Log) Choose(c nccl.Collective) error {

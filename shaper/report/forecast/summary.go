@@ -216,7 +216,7 @@ func (r *Report) slowByRings() bool {
 func (r *Report) slowerAdvice(c nccl.Collective) string {
 	switch {
 	case r.slowByRings():
-		return "try each pair of nodes: the times that are slower are those of rings already"
+		return "try each pair of nodes: the times that are slower are from rings already"
 	case c.IsP2P():
 		return "try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in " +
 			"sends and receives"

@@ -115,7 +115,7 @@ void fill(char *p, size_t n, uint64_t number)
 	}
 }
 
-// matching counts the first bytes of n that are those of the message.
+// matching counts the first bytes of n that are equal to the message's.
 static size_t matching(const char *p, size_t n, uint64_t number)
 {
 	for (size_t at = 0; at < n; at += 8) {

@@ -3,7 +3,7 @@
 // A program as a user would write it: two ranks, one process each, AllReduce of 1 Mi floats, three times, and a check
 // of every element. SLEEP_MS sleeps before each, LATE_MS only on rank 1. With READY_FILE, rank 1 writes its pid to it
 // before the first AllReduce and waits until the file is removed. ROUNDS is the number of communicators, one after the
-// other, WORLD_SIZE that of ranks. With RANK the process is only that rank, and finds the others by ID_FILE. With
+// other, WORLD_SIZE the number of ranks. With RANK the process is only that rank, and finds the others by ID_FILE. With
 // CALLS, each rank prints the mean time of that many more calls, made one after the other.
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded into a rank, this makes the plugin's NICs tell NCCL what another net would: its latency, speed, port,
-// regIsGlobal and maxRecvs, from the variable REALNET, in this order. The layouts are those of NCCL's net API.
+// regIsGlobal and maxRecvs, from the variable REALNET, in this order. The layouts are from NCCL's net API.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -108,7 +108,7 @@ Buffer::Buffer(size_t bytes) : bytes_(bytes)
 	CUDA(cudaMemset(base_, 0xa5, bytes + 2 * kGuard));
 }
 
-// cudaFree waits for the device, as on a GPU. An error would be that of a kernel that was aborted.
+// cudaFree waits for the device, as on a GPU. An error would be from a kernel that was aborted.
 Buffer::~Buffer()
 {
 	if (base_)

@@ -23,10 +23,10 @@ type environment struct {
 	done   bool
 }
 
-// debianPackages are those of the roots.
+// debianPackages are the packages of the roots.
 var debianPackages = []string{"python3-torch", "python3-pytest", "python3-setuptools", "python3-numpy", "python3-scipy"}
 
-// pypiPackages are those of the environment with PyPI's newest versions.
+// pypiPackages are the packages of the environment with PyPI's newest versions.
 var pypiPackages = []string{"torch", "pytest", "setuptools", "numpy", "expecttest", "accelerate"}
 
 func (*lane) environments() []*environment {
@@ -118,8 +118,8 @@ fi
 exec unshare --mount sh -c 'mount --bind /etc/hosts "$0/etc/hosts" && exec chroot "$0" env -C "$PWD" "$@"' '%[1]s' /usr/bin/%[3]s "$@"
 `
 
-// wrappers writes programs that run those of a root in the current folder, and returns the path of Python. machine is
-// the name of this machine.
+// wrappers writes programs that run the programs of a root in the current folder, and returns the path of Python.
+// machine is the name of this machine.
 func wrappers(cache, suite, root, machine string) (string, error) {
 	folder := filepath.Join(cache, suite+".bin")
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -41,8 +41,8 @@ func expected(suite, environment string) (map[string]string, error) {
 	return want, nil
 }
 
-// judge compares results with what is expected, and with those of gloo if there are any. It returns what is wrong, one
-// line per test.
+// judge compares results with the expected ones, and with the results of gloo if there are any. It returns the
+// problems, one line per test.
 func judge(got map[string]result, want map[string]string, gloo map[string]result) (wrong []string) {
 	for name, r := range got {
 		text, listed := want[name]

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// neverEnded is what is said of a test that began and did not end.
+// neverEnded is the result of a test that began and did not end.
 const neverEnded = "it began and did not end"
 
 // readPytest returns the results that results_plugin.py has written, by "Class.test". A test that failed stays so,

@@ -80,7 +80,7 @@ void step(int n)
 	nvtxRangePop();
 }
 
-// domains has ranges of a domain that do not nest with those of the others, and ranges that overlap.
+// domains has ranges of a domain that do not nest with ranges of the others, and ranges that overlap.
 void domains()
 {
 	nvtxDomainHandle_t domain = nvtxDomainCreateA("loader");

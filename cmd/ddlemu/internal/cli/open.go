@@ -179,7 +179,7 @@ func (g *Global) Create(fab *fabric.Fabric, name string) (*Opened, error) {
 	}
 	if strings.HasPrefix(name, state.JobPrefix) {
 		return nil, BadInput(
-			"fabric name %q: names that begin with %s are those of running commands: give another --name",
+			"fabric name %q: names that begin with %s are names of running commands: give another --name",
 			name, state.JobPrefix)
 	}
 	if err := fab.Config.CheckEmulated(); err != nil {

@@ -29,7 +29,7 @@ Page: docs/messages.md`,
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu messages t
   ddlemu messages t --json > messages.json`,
-		Args: cli.Exactly(1, "messages takes one folder: that of --trace"),
+		Args: cli.Exactly(1, "messages takes one folder: the folder of --trace"),
 		RunE: func(_ *cobra.Command, args []string) error { return runMessages(g, args[0]) },
 	}
 	g.AddJSONFlag(cmd.Flags())

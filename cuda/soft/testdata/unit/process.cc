@@ -45,8 +45,8 @@ TEST(ipc_shares_memory)
 		OK(cudaIpcOpenMemHandle(reinterpret_cast<void **>(&again), h, cudaIpcMemLazyEnablePeerAccess));
 		CHECK(p == again && count_files() == files);
 		CHECK(p[0] == 'p' && p[9999] == 'q');
-		// A handle with another inode or offset is refused, such as the handle of a new process with the owner's
-		// PID.
+		// A handle with another inode or offset is refused, such as the handle of a new process with the
+		// owner's PID.
 		for (size_t byte : { 16, 24 }) {
 			cudaIpcMemHandle_t forged = h;
 			forged.reserved[byte] ^= 2;

@@ -126,7 +126,7 @@ func New(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*World, e
 	return w, nil
 }
 
-// Plan gives the clock planned changes of hops. Blocks of parameters are added to those of the hops.
+// Plan gives the clock planned changes of hops. Blocks of parameters are added to the blocks of the hops.
 func (w *World) Plan(changes []link.PlannedChange, specs []link.Spec) error {
 	v := &w.views[0]
 	hops := int(v.hops)

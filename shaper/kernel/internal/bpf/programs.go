@@ -81,7 +81,7 @@ func loadSpec(edt bool) (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// setSizes sets the sizes of the maps and the constants of spec to those of the fabric.
+// setSizes sets the sizes of the maps and the constants of spec to the sizes and constants of the fabric.
 func (p *Programs) setSizes(spec *ebpf.CollectionSpec) error {
 	hops, nics := len(p.Fabric.Hops), p.Fabric.NICs()
 	p.params, p.slots, p.counted = make([]link.Params, hops), make([]uint32, hops), make([]shapeHop, hops)

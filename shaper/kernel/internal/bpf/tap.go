@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
 
-// Tap reads the packets that the programs record. It is a tap.Source. Its methods are independent of those of Programs;
-// the programs must not be closed before the reader.
+// Tap reads the packets that the programs record. It is a tap.Source. Its methods are independent of the methods of
+// Programs; the programs must not be closed before the reader.
 type Tap struct {
 	ring, missed *ebpf.Map
 	snap         *ebpf.Variable
@@ -24,7 +24,7 @@ type Tap struct {
 // Tap returns the programs' tap.
 func (p *Programs) Tap() *Tap { return p.tap }
 
-// Kind is that of a tap in eBPF programs.
+// Kind is the kind of a tap in eBPF programs.
 func (*Tap) Kind() tap.Kind { return tap.Programs }
 
 // pollEvery is how often a reader looks for records. The programs wake nobody for a record.

@@ -28,11 +28,11 @@ type Source struct{ network nodes.Network }
 // NewSource returns the source of the fabric of w.
 func NewSource(w nodes.Network) *Source { return &Source{w} }
 
-// Kind is that of a packet socket.
+// Kind is the kind of a packet socket.
 func (*Source) Kind() tap.Kind { return tap.Socket }
 
 const (
-	// bufferSize is that of the socket in bytes: what arrives while the daemon does not run.
+	// bufferSize is the size of the socket's buffer in bytes: for packets that arrive while the daemon does not run.
 	bufferSize = 32 << 20
 	pollEvery  = 10 * time.Millisecond
 	etherLen   = 14

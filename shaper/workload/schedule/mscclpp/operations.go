@@ -264,7 +264,7 @@ func (r *reader) span(gpu int, b *threadBlock, o *op, c *chunk, x *operation) (s
 		c.Switch != nil}, nil
 }
 
-// cut leaves the part of a thread block of a group, and of it that of an iteration.
+// cut leaves the part of a thread block of a group, and of it the part of an iteration.
 func (s *span) cut(o *op, iteration, unit int) {
 	if g := o.Group; g != nil {
 		s.n /= g.Size

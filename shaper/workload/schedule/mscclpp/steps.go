@@ -149,7 +149,7 @@ func (m *machine) signal(b *block, o *operation, relaxed bool) {
 		if list.from != nil && list.from != b && !list.ambiguous {
 			list.ambiguous = true
 			m.warn("channels that two thread blocks use",
-				"two thread blocks of GPU %d signal GPU %d on %v: which signal a wait takes depends on who is faster",
+				"two thread blocks of GPU %d signal GPU %d on %v: which signal a wait takes depends on which is faster",
 				b.gpu, c.peer, c)
 		}
 		list.from = b
@@ -164,7 +164,7 @@ func (m *machine) wait(b *block, o *operation) {
 		if list.to != nil && list.to != b && !list.ambiguous {
 			list.ambiguous = true
 			m.warn("channels that two thread blocks use",
-				"two thread blocks of GPU %d wait for signals of GPU %d on %v: which of them takes one depends on who "+
+				"two thread blocks of GPU %d wait for signals of GPU %d on %v: which of them takes one depends on which "+
 					"is faster", b.gpu, c.peer, c)
 		}
 		list.to = b
