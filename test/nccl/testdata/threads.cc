@@ -484,8 +484,8 @@ void starved(Session &s)
 			CHECK(cudaLaunchHostFunc(s.stream, [](void *) { CHECK(ddlemu_compute(1000000)); }, nullptr));
 			t = ddlemu_now();
 			CHECK(write(starved_pipes[2][1], &t, sizeof t) != sizeof t);
-			while (*taken <= round) // this rank works until rank 1 is woken: a busy host may take core 0 late
-				;
+			while (*taken <= round) { // this rank works until rank 1 is woken: a busy host may be late
+			}
 			CHECK(write(starved_pipes[1][1], &t, sizeof t) != sizeof t);
 		} else {
 			CHECK(write(starved_pipes[0][1], &t, sizeof t) != sizeof t);
