@@ -122,7 +122,8 @@ struct ddlemu_clock_calls {
 	struct ddlemu_actor *(*application)(void);
 	// The present value of a number of this node or of the fabric.
 	uint32_t (*read)(enum ddlemu_clock_number number);
-	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: an actor that polls may also see what was signaled.
+	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: an actor that polls may also see what was
+	// signaled.
 	void (*raise)(enum ddlemu_clock_number number);
 	// The actor is idle as long as the number has the value `seen`, and before the virtual time `until` in ns,
 	// which must be later than now (INT64_MAX: without limit). It sleeps meanwhile: at most 100 ms of real time. It
