@@ -297,7 +297,7 @@ void counts_messages()
 	for (int64_t i = 0; i < 2; i++) {
 		const int64_t begun = 10000 * (i + 1);
 		fake_clock.now = begun;
-		sender.post(50);
+		sender.post(50, softexec::ActionTime()); // written at once
 		CHECK(!receiver.has_arrived(), "a message has arrived at once");
 		fake_clock.now = begun + kLatency + 49;
 		CHECK(!receiver.has_arrived(), "a message has arrived too early");
