@@ -22,16 +22,22 @@ func Funcs() []Func { return slices.Clone(funcs) }
 
 // ParseFunc reads the name of a collective in any of the usual spellings: AllReduce, allreduce, all_reduce.
 func ParseFunc(name string) (Func, error) {
-	plain := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s)) }
+	wanted := plain(name)
 	var names []string
 	for _, f := range funcs {
-		if plain(name) == plain(string(f)) {
+		if wanted == plain(string(f)) {
 			return f, nil
 		}
 		names = append(names, string(f))
 	}
 	return "", fmt.Errorf("%q is no collective: there are %s", name, strings.Join(names, ", "))
 }
+
+// unmarked removes what separates words. To make a replacer takes long, and readers look up the name of each call.
+var unmarked = strings.NewReplacer("_", "", "-", "")
+
+// plain is a name in small letters, in one word.
+func plain(name string) string { return unmarked.Replace(strings.ToLower(name)) }
 
 // Known says whether f is one of the collectives.
 func (f Func) Known() bool { return slices.Contains(funcs, f) }

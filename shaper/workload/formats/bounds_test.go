@@ -46,9 +46,10 @@ func TestMadeOfAFile(t *testing.T) {
 		"GOAL: a chain of starts": {GOAL, "num_ranks 1\nrank 0 {\na-1: calc 1\n" + each(2400,
 			"b%[1]d: calc 1\na%[1]d: calc 1 cpu %[1]d\na%[1]d irequires a%[2]d\na%[1]d requires b%[1]d\n") + "}\n",
 			"the file has only"},
-		"GOAL: comments": {GOAL, "num_ranks 1\nrank 0 {\nl: calc 1\n} " + strings.Repeat("/* */", 20_000), ""},
-		"AICB: columns":  {AICB, "comm_type,comm_group" + each(1000, ",%[1]d"), "1002 columns: at most 100 are possible"},
-		"AICB: stages":   {AICB, each(2000, "[ pp_stage%[1]d: [%[1]d] ]\n") + columns + "all_reduce,pp_group,2000,8,a\n", ""},
+		"GOAL: comments":              {GOAL, "num_ranks 1\nrank 0 {\nl: calc 1\n} " + strings.Repeat("/* */", 20_000), ""},
+		"AICB: columns":               {AICB, "comm_type,comm_group" + each(1000, ",%[1]d"), "1002 columns: at most 100 are possible"},
+		"AICB: stages":                {AICB, each(2000, "[ pp_stage%[1]d: [%[1]d] ]\n") + columns + "all_reduce,pp_group,2000,8,a\n", ""},
+		"AICB: the name of each call": {AICB, columns + each(4900, "reduce,all,8,8,a\n"), ""},
 		"AICB: groups of two of a million ranks": {AICB, columns + "all_reduce,dp_group,262144,8,a\n" +
 			"all_reduce,tp_group,2,8,a\nall_reduce,ep_group,2,8,a\nall_reduce,pp_group,2,8,a\n", "more than 8388608 ranks"},
 		"SimAI: checkpoints of nothing": {SimAI, "HYBRID_TRANSFORMER model_parallel_NPU_group: 8 all_gpus: 8 " +
