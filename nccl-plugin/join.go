@@ -216,15 +216,18 @@ func (m *member) setClock() error {
 	if !m.file.Virtual() {
 		return nil
 	}
-	// GROUP has a barrier between the ranks of a process. It ends with a store in memory, which raises no number.
-	const launchMode = "NCCL_LAUNCH_MODE"
-	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY", "NCCL_OOB_NET_ENABLE",
-		launchMode} {
-		value := getenv(name)
-		if isOn(value) && name != launchMode || strings.EqualFold(value, "GROUP") {
-			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it",
-				m.file.Name(), name)
+	refuse := func(name string) error {
+		return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it",
+			m.file.Name(), name)
+	}
+	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY", "NCCL_OOB_NET_ENABLE"} {
+		if isOn(getenv(name)) {
+			return refuse(name)
 		}
+	}
+	// GROUP has a barrier between the ranks of a process. It ends with a store in memory, which raises no number.
+	if name := "NCCL_LAUNCH_MODE"; strings.EqualFold(getenv(name), "GROUP") {
+		return refuse(name)
 	}
 	settings, err := configs.ReadClockSettings(getenv)
 	if err != nil {

@@ -55,6 +55,10 @@ func received(i int) int32 { return int32(4*i + 1) }
 func visible(i int) int32  { return int32(4*i + 2) }
 func complete(i int) int32 { return int32(4*i + 3) }
 
+// pairOf is the other node of the same end of a message: posted and complete are its sender's, received and visible its
+// receiver's.
+func pairOf(node int32) int32 { return node/4*4 + 3 - node%4 }
+
 // The nodes of part k.
 func (g *graph) begin(k int) int32 { return int32(4*len(g.trace.Messages) + 2*k) }
 func (g *graph) end(k int) int32   { return g.begin(k) + 1 }

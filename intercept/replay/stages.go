@@ -124,7 +124,7 @@ func (g *graph) inStep(posts []int, post func(int) int32, others []int, there fu
 		}
 		last := there(others[n-1])
 		// A message is visible at a moment because it has come then, if its receive is older; and the same of a send.
-		if since := last/4*4 + 3 - last%4; g.at[last] == g.at[post(i)] && g.at[since] < g.at[last] {
+		if since := pairOf(last); g.at[last] == g.at[post(i)] && g.at[since] < g.at[last] {
 			g.after(post(i), last)
 		}
 	}

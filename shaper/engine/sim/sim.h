@@ -13,7 +13,7 @@
 //   In the order of a real clock (stops_at_each) timers come before steps: an end acts as soon as it can, whatever else
 //   happens at that instant.
 // - Where two orders are allowed there is a choice point (enum ddlemu_sim_point): choose draws from the seed, the point
-//   and the occurrence, or without draws it takes the fixed order. No other place draws an order.
+//   and the occurrence, or without draws it takes the fixed order. The loop draws an order nowhere else.
 // - What the ends post at one instant is read round-robin: one message of each flow, in the order of the flows or a
 //   drawn one, then the next one of each. NCCL's progress thread posts in the same way. So it does not matter in which
 //   order processes post. Posts are read when the driver calls again: until then others post at this instant.

@@ -41,8 +41,11 @@ func checkTables(path string) (size int64, err error) {
 		return 0, damaged(fmt.Errorf("it has %d bytes", n))
 	}
 	stat, err := f.Stat()
-	if err != nil || page[atKind] != innerPage {
-		return stat.Size(), err
+	if err != nil {
+		return 0, err
+	}
+	if page[atKind] != innerPage {
+		return stat.Size(), nil
 	}
 	page, pageSize := page[:n], int64(binary.BigEndian.Uint16(page[atPageSize:]))
 	if pageSize == 1 {
