@@ -11,6 +11,10 @@ LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15
 CLANG_FORMAT := clang-format-19
 # `make plugin STRIP=` keeps the symbols, for gdb.
 STRIP := -s -w
+# Go's build cache sees a change of a C header only in the folder of the package that includes it. This number makes every
+# package with cgo new after a change of any header.
+HEADERS := $(shell find . -path ./$(BUILD) -prune -o -name '*.h' -type f -print | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
+export CGO_CFLAGS := $(or $(CGO_CFLAGS),-O2 -g) -DDDLEMU_HEADERS=$(HEADERS)
 # asyncpreemptoff: Go's threads send each other no SIGURG, which belongs to the host process.
 LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
 # netgo and osusergo: in a foreign process the plugin calls neither the resolver nor the user
@@ -139,7 +143,7 @@ conformance: packages plugin plugin-faults ## make NCCL's calls through every vt
 test-asan: build ## test the C code with the address and undefined behaviour sanitizers
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
 		./nccl-plugin/internal/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
-	CGO_CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
+	CGO_CFLAGS="-DDDLEMU_HEADERS=$(HEADERS) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
 		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/internal/tcp
 
 test-tsan: build ## test the C code with the thread sanitizer; `make race` is for Go
