@@ -29,6 +29,7 @@ type counted struct {
 	From, To  string // switches or nodes, of a link
 	NIC       string // of a port
 	Direction string
+	Bytes     uint64
 	Marked    uint64 `json:"ecn_marked"`
 }
 
