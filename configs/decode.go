@@ -89,6 +89,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 			return append([]field{{"match", scalar(d, &o.Match, text)}}, o.fields(d)...)
 		})},
 		{"topology", d.topology(&f.Topology)},
+		{"faults", d.faults(&f.Faults)},
 		{"nccl", d.nccl(&f.NCCL)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},

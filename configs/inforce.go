@@ -30,6 +30,7 @@ type InForce struct {
 	Overridden []Override `json:"overridden"`             // values that differ from the profile or file
 	Listed     int        `json:"links_listed,omitempty"` // entries of the file for single links, which Link lacks
 	Shaped     int        `json:"links_shaped,omitempty"` // links changed by `ddlemu shape`, if Link lacks that
+	Faults     int        `json:"faults,omitempty"`       // changes of links at given times
 
 	values []valueInForce
 	share  bool // GPUs share the NICs that join the nodes
@@ -64,7 +65,7 @@ func (f *Fabric) InForce(base *Fabric) InForce {
 	in := InForce{
 		Profile: base.Name, Link: f.Link.JSON(), NICs: f.NICsPerNode, Topology: f.topologyName(),
 		Transport: f.Transport.Kind, Congestion: cmp.Or(f.Transport.Congestion, NoCongestion),
-		GPU: cmp.Or(f.GPUName(), none), Listed: len(f.Links),
+		GPU: cmp.Or(f.GPUName(), none), Listed: len(f.Links), Faults: len(f.Faults),
 	}
 	for i := range linkParams {
 		p := &linkParams[i]
@@ -163,7 +164,7 @@ func (in *InForce) render() {
 	if in.Listed > 0 {
 		text += fmt.Sprintf("; some links otherwise (%s)", units.Count(in.Listed, "override"))
 	}
-	in.Text = strings.Join(append([]string{text}, in.shaped()...), "; ")
+	in.Text = strings.Join(append([]string{text}, in.changedLinks()...), "; ")
 }
 
 // overridden is a list such as "bandwidth 1Gbps (400Gbps), loss 10% (none)", with the profile's values in brackets.
@@ -175,12 +176,15 @@ func (in *InForce) overridden() string {
 	return strings.Join(all, ", ")
 }
 
-// shaped says how many links `ddlemu shape` has changed, if Link lacks that.
-func (in *InForce) shaped() []string {
-	if in.Shaped == 0 {
-		return nil
+// changedLinks says how many links `ddlemu shape` has changed, if Link lacks that, and how many faults change links.
+func (in *InForce) changedLinks() (texts []string) {
+	if in.Shaped > 0 {
+		texts = append(texts, units.Count(in.Shaped, "link")+" changed by ddlemu shape")
 	}
-	return []string{units.Count(in.Shaped, "link") + " changed by ddlemu shape"}
+	if in.Faults > 0 {
+		texts = append(texts, units.Count(in.Faults, "fault"))
+	}
+	return texts
 }
 
 // Changes is the part of Text that is otherwise than in the profile or file; "" if nothing is.
@@ -189,7 +193,7 @@ func (in *InForce) Changes() string {
 	if len(in.Overridden) > 0 {
 		all = append(all, in.Profile+" with "+in.overridden())
 	}
-	return strings.Join(append(all, in.shaped()...), "; ")
+	return strings.Join(append(all, in.changedLinks()...), "; ")
 }
 
 // Properties are the values in force for JUnit, by names and values in turns.

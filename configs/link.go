@@ -385,6 +385,11 @@ func (p *LinkPatch) drop(other *LinkPatch) {
 	}
 }
 
+// Overlaps says whether p and other give a parameter both.
+func (p *LinkPatch) Overlaps(other *LinkPatch) bool {
+	return slices.ContainsFunc(linkParams, func(m LinkParam) bool { return m.Given(p) && m.Given(other) })
+}
+
 // Empty says whether p changes nothing.
 func (p *LinkPatch) Empty() bool { return *p == LinkPatch{} }
 

@@ -13,17 +13,21 @@ import (
 )
 
 // Set is a key of a fabric file and its value, as a user gave them with --set KEY=VALUE. The key is a path, such as
-// topology.kind. The value is YAML, so that it can be a list or a mapping.
+// topology.kind. The value is YAML, so that it can be a list or a mapping. A Set without a key has all keys of the file
+// that Value names, as a user gave them with --set @FILE.
 type Set struct{ Key, Value string }
 
 // SetFlag is the flag of a Set, without the dashes.
 const SetFlag = "set"
 
-// ParseSet reads KEY=VALUE. It checks neither the key nor the value.
+// ParseSet reads KEY=VALUE or @FILE. It checks neither the key nor the value, and does not read the file.
 func ParseSet(text string) (Set, error) {
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		return Set{Value: file}, nil
+	}
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return Set{}, fmt.Errorf("%q is not KEY=VALUE, such as link.loss=0.1%%", text)
+		return Set{}, fmt.Errorf("%q is not KEY=VALUE, such as link.loss=0.1%%, or @FILE", text)
 	}
 	return Set{key, value}, nil
 }
@@ -58,20 +62,51 @@ func Keys() (keys []string) {
 	return keys
 }
 
-// applySets changes f by the keys in sets, as a file that has f as its base.
+// applySets changes f by the files and then the keys in sets, as a file that has f as its base.
 func applySets(f *Fabric, origin origins, sets []Set) error {
 	if len(sets) == 0 {
 		return nil
 	}
+	for _, s := range sets {
+		if s.Key != "" {
+			continue
+		}
+		if err := applyFile(f, origin, s.Value); err != nil {
+			return err
+		}
+	}
 	d := &decoder{file: "--" + SetFlag, origin: origin, what: fabricFile, changes: true}
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range sets {
-		if s.Key == "base" {
-			return &Error{Where: d.file, Err: errors.New("base: only a file has a base: give --profile")}
+		switch s.Key {
+		case "":
+			continue // a file
+		case "base":
+			return &Error{Where: d.file, Err: errBase}
 		}
 		if err := insert(root, s); err != nil {
 			return &Error{Where: d.file, Err: err}
 		}
+	}
+	return d.mapping("", root, d.fabric(f))
+}
+
+// errBase is the error for a base in a place that has none.
+var errBase = errors.New("base: only a file has a base: give --profile")
+
+// applyFile changes f by the keys of a file.
+func applyFile(f *Fabric, origin origins, name string) error {
+	data, err := readFile(name, "file", "name a file with keys of a fabric file")
+	if err != nil {
+		return &Error{Where: "--" + SetFlag, Err: err}
+	}
+	d := &decoder{file: name, origin: origin, what: fabricFile}
+	root, err := d.document(data)
+	if err != nil {
+		return err
+	}
+	if baseOf(root) != nil {
+		return &Error{Where: name, Err: errBase}
 	}
 	return d.mapping("", root, d.fabric(f))
 }

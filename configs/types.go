@@ -32,6 +32,9 @@ type Fabric struct {
 
 	Topology Topology `yaml:"topology,omitempty"`
 
+	// Faults change links at times of the virtual clock.
+	Faults []Fault `yaml:"faults,omitempty"`
+
 	// NCCL is what NCCL is shown of the network.
 	NCCL NCCL `yaml:"nccl,omitempty"`
 

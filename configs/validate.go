@@ -88,6 +88,7 @@ func (f *Fabric) validate() error {
 	}
 	return cmp.Or(
 		f.validateECN(),
+		f.validateFaults(net),
 		within("transport", f.Transport.validate()),
 		f.validateNCCL(),
 		between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency),

@@ -27,7 +27,8 @@ func AddFabric(fs *pflag.FlagSet) {
 		}
 	}
 	fs.Var(given, configs.SetFlag,
-		"a `key` of a fabric file and its value, such as link.jitter=2us; may be repeated (keys: docs/fabric.md)")
+		"a `key` of a fabric file and its value, such as link.jitter=2us, or @FILE with keys; may be repeated (keys: "+
+			"docs/fabric.md)")
 }
 
 // sets are the values of --set.

@@ -102,6 +102,9 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	if err := f.addNodeTime(); err != nil {
 		return nil, &configs.Error{Err: err}
 	}
+	if _, err := f.PlannedChanges(); err != nil {
+		return nil, err
+	}
 	return f, nil
 }
 

@@ -43,6 +43,17 @@ func Describe(f *fabric.Fabric, name string) (state.Spec, error) {
 		}
 		s.Paths = append(s.Paths, p)
 	}
+	planned, err := f.PlannedChanges()
+	if err != nil {
+		return state.Spec{}, err
+	}
+	if !s.Virtual { // the job makes them: see package job
+		return s, nil
+	}
+	for _, c := range planned {
+		s.Planned = append(s.Planned, state.PlannedChange{Time: clock.Start + int64(c.At)*int64(s.TimeScale), Hop: c.Hop,
+			Spec: c.Spec})
+	}
 	return s, nil
 }
 

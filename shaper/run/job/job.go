@@ -59,6 +59,9 @@ type Job struct {
 	load    *host.LoadWatch // of this host since the job began
 	exits   []int           // ranks that are expected to die, or to end with a status that is not 0
 	stuck   atomic.Bool     // EndIfStuck has ended the programs
+
+	faults     *faults       // of a fabric with a real clock; nil if it has none
+	faultsMade atomic.Uint64 // changes of links that faults have made
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
@@ -100,6 +103,9 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 			return nil, errors.Join(err, j.Close())
 		}
 	}
+	if j.faults, err = j.startFaults(); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
 	return j, nil
 }
 
@@ -118,8 +124,9 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		file.Close()
 		return nil, err
 	}
-	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(),
+	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(),
 		since: time.Duration(state.Now() - file.Fixed().Created), load: host.WatchLoad()}
+	j.changes = j.unplanned()
 	if p := verdict.PacketsOf(status.NewReader(file, f).Read()); p != nil {
 		j.before = p.Traffic
 	}
@@ -158,10 +165,15 @@ func (j *Job) StopWith(ctx context.Context) (done func()) {
 	}
 }
 
+// unplanned counts the changes of links that no fault of the fabric's configuration has made.
+func (j *Job) unplanned() uint64 {
+	return j.file.Changes() - uint64(len(j.file.Planned())) - j.faultsMade.Load()
+}
+
 // LinkChanges says that links were changed, by `ddlemu shape` or else, since the job began, and how; "" if they were
-// not.
+// not. Faults of the fabric's configuration are not among them.
 func (j *Job) LinkChanges() string {
-	if j.file.Changes() == j.changes {
+	if j.unplanned() == j.changes {
 		return ""
 	}
 	var changes []string
@@ -252,6 +264,7 @@ func (j *Job) Verdict() verdict.Verdict {
 		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name +
 			" was taken down while the job ran"})
 	}
+	v.Notes = append(v.Notes, j.faultNotes()...)
 	return v
 }
 
@@ -369,6 +382,7 @@ func span(stats []state.LinkStats) (from, to int64) {
 // Close takes the fabric down and removes it if it belongs to this job alone.
 func (j *Job) Close() error {
 	j.load.Stop()
+	j.faults.stop()
 	if !j.private {
 		return j.file.Close()
 	}

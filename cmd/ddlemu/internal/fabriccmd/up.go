@@ -90,6 +90,10 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	if err != nil {
 		return err
 	}
+	if len(fab.Config.Faults) > 0 && !fab.Config.IsVirtual() {
+		return cli.BadInput("faults: a fabric that is up has no faults on the real clock: give --clock virtual, or " +
+			"start the job by `ddlemu run`")
+	}
 	name := cmp.Or(o.Name, fab.Config.Name)
 	if fab.Config.OnKernel() {
 		if err := daemon.Prepare(fab); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/sim"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/expect"
@@ -313,6 +314,10 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	if err != nil {
 		return nil, err
 	}
+	changes, err := changes(timed)
+	if err != nil {
+		return nil, err
+	}
 	transport := timed.Transport()
 	listed := make([][]int, t.fabric.Config.Nodes)
 	for node := range listed {
@@ -331,7 +336,7 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 	}
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed,
-		Node: t.domain.of, Nodes: nodes(timed), InOrder: t.fabric.Config.IsVirtual(),
+		Changes: changes, Node: t.domain.of, Nodes: nodes(timed), InOrder: t.fabric.Config.IsVirtual(),
 		Made: made,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, listened, err := t.ends(c, nics, listed)
@@ -342,6 +347,22 @@ func (t *Times) FabricOf(nics map[nccllog.Pair]nccllog.NICs, rank func(int) int)
 			return t.fabric.FlowPath(src, dst, id), t.fabric.FlowReverse(src, dst, id), nil
 		},
 	}, nil
+}
+
+// changes are the changes of links that faults make, at time scale 1.
+func changes(f *fabric.Fabric) ([]sim.Change, error) {
+	planned, err := f.PlannedChanges()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]sim.Change, len(planned))
+	for i, c := range planned {
+		all[i] = sim.Change{Time: int64(c.At), Hop: c.Hop}
+		if all[i].Params, err = link.NewParams(c.Spec, 1); err != nil {
+			return nil, fmt.Errorf("fault at %v on %s: %w", c.At, f.HopName(c.Hop), err)
+		}
+	}
+	return all, nil
 }
 
 func pairOf(c expect.Conn) nccllog.Pair {
