@@ -97,7 +97,7 @@ func TestWorkloadsPage(t *testing.T) {
 	}
 }
 
-// The commands of docs/formats.md that name files of this repository print what the page says.
+// The commands of docs/formats.md that convert a file of this repository work, and print what the page says.
 func TestFormatsPage(t *testing.T) {
 	p := readPage(t, "../../docs/formats.md")
 	root, err := filepath.Abs("../..")
@@ -110,12 +110,12 @@ func TestFormatsPage(t *testing.T) {
 	}
 	checked := 0
 	for _, c := range p.commands {
-		if c.output != "" {
+		if strings.Contains(c.line, "convert shaper/") || strings.Contains(c.line, "convert ddp.jsonl") {
 			c.check(t)
 			checked++
 		}
 	}
 	if checked < 7 {
-		t.Fatalf("found only %d commands with what they print", checked)
+		t.Fatalf("found only %d commands that convert a file of this repository", checked)
 	}
 }

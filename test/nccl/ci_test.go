@@ -22,14 +22,17 @@ func TestPageOfCI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```(cpp|sh)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 2 {
-		t.Fatalf("%d blocks of C++ and shell in the page, not 2", len(blocks))
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%d blocks of shell in the page, not 1", len(blocks))
+	}
+	program, err := os.ReadFile("testdata/allreduce.cc")
+	if err != nil {
+		t.Fatal(err)
 	}
 	project := t.TempDir()
-	for _, b := range blocks {
-		name := map[string]string{"cpp": "job.cc", "sh": "network-test.sh"}[b[1]]
-		if err := os.WriteFile(filepath.Join(project, name), []byte(b[2]), 0o644); err != nil {
+	for name, text := range map[string][]byte{"job.cc": program, "network-test.sh": []byte(blocks[0][1])} {
+		if err := os.WriteFile(filepath.Join(project, name), text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
