@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,6 +91,49 @@ func TestFaultsOnTheRealClock(t *testing.T) {
 	for _, reason := range got.Reasons {
 		if strings.Contains(reason, "links were changed") {
 			t.Errorf("a planned fault is a reason: %s", reason)
+		}
+	}
+}
+
+// What faults cost the steps of a job is equal to the model, to the nanosecond.
+func TestFaultsOfAReplay(t *testing.T) {
+	t.Parallel()
+	workload := filepath.Join("..", "..", "docs", "examples", "workloads", "resnet50-ddp-2xa100.jsonl")
+	times := func(faults ...string) (got, want []float64) {
+		args := []string{"replay", workload, "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--steps", "2",
+			"--json"}
+		if len(faults) > 0 {
+			args = append(args, "--set", "@"+plan(t, faults...))
+		}
+		out, err := ddlemu(t.Context(), t, folder(t), nil, args...).Output()
+		if err != nil {
+			t.Fatalf("%v: %v", faults, err)
+		}
+		var r struct {
+			Steps []struct {
+				Time     float64 `json:"time_us"`
+				Expected float64 `json:"expected_us"`
+			}
+		}
+		if err := json.Unmarshal(out, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range r.Steps {
+			got, want = append(got, s.Time), append(want, s.Expected)
+		}
+		return got, want
+	}
+	without, _ := times()
+	for _, fault := range []string{
+		"at: 200ms, for: 10ms, rate: 0.5, match: '*'", "at: 250ms, for: 3ms, up: false, match: node1",
+		"at: 300ms, add_latency: 3ms, match: 'node0>node1'",
+	} {
+		got, want := times(fault)
+		if len(got) != 2 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: steps of %v us, the model has %v", fault, got, want)
+		}
+		if reflect.DeepEqual(got, without) {
+			t.Errorf("%s changes no step: %v us", fault, got)
 		}
 	}
 }

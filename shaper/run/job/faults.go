@@ -10,7 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
@@ -97,7 +96,7 @@ func (j *Job) makeFaults(planned []fabric.PlannedChange) error {
 
 // faultNotes tell of faults that did not begin, because the job ended before.
 func (j *Job) faultNotes() (notes []string) {
-	now := fabricfile.Time(j.file)
+	now := j.Time()
 	for i, x := range j.Fabric.Config.Faults {
 		if x.At > now {
 			notes = append(notes, fmt.Sprintf("faults[%d], at %v on %s, did not begin: the job ended at %v", i, x.At, x.Match,

@@ -142,6 +142,9 @@ func randomText() string {
 // Name is the fabric's name.
 func (j *Job) Name() string { return j.name }
 
+// Time is the time of the emulated network since the fabric was brought up, by the fabric's clock.
+func (j *Job) Time() time.Duration { return fabricfile.Time(j.file) }
+
 // Key is the key of the job's counters in the fabric's file.
 func (j *Job) Key() uint64 { return Key(j.id) }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -47,6 +48,7 @@ type Facts struct {
 	occupied   *occupation // by the model; nil if it does not know the workload
 	wrong      []string    // values, in words
 	logProblem string
+	begun      time.Duration // of the fabric, when the steps began; 0 if only the model plays them
 	counts     map[Call]int  // how often each call is made by the plans
 	alone      map[Call]bool // collectives that are made without others on their communicator
 }

@@ -35,6 +35,9 @@ func newModeller(f *Facts) (*modeller, error) {
 	if m.fabric, err = expected.New(f.Fabric, f.Node, f.variables.get).FabricOf(nil, nil); err != nil {
 		return nil, err
 	}
+	for i := range m.fabric.Changes {
+		m.fabric.Changes[i].Time = max(m.fabric.Changes[i].Time-int64(f.begun), 0)
+	}
 	m.fabric.Connected = connectsFirst(f.Fabric)
 	if err := m.addComms(); err != nil {
 		return nil, err

@@ -288,6 +288,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	}
 	before := a.job.HopCounters()
 	for range max(a.o.Repeat, 1) {
+		a.facts.begun = a.job.Time()
 		played, err := a.play(ctx, plans, "plays", false)
 		if err = cmp.Or(err, a.noteWarmUp(played)); err != nil {
 			return a.stopped(ctx, &r, plans, played), err
