@@ -243,6 +243,9 @@ func ApplyShape(ctx context.Context, g *cli.Global, file *state.File, pattern st
 	if err != nil {
 		return nil, err
 	}
+	if len(fab.Config.Faults) > 0 {
+		return nil, cli.BadInput("fabric %s changes its links by a plan of faults: put this change into the plan", file.Name())
+	}
 	if fab.Config.OnKernel() && !file.Served() {
 		return nil, DaemonGone(file.Name())
 	}
