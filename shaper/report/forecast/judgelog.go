@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // loggedTime is one time of the log while it is judged.
@@ -36,8 +37,8 @@ func (t *loggedTime) sample() testslog.Sample {
 }
 
 // judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
-func (r *Report) judgeLog(log *Log, rows []emulate.Forecast, byCall map[loggedCall]*emulate.Forecast) {
-	times := log.times(byCall)
+func (r *Report) judgeLog(log *tables.Table, rows []emulate.Forecast, byCall map[loggedCall]*emulate.Forecast) {
+	times := loggedTimes(log, byCall)
 	var samples []testslog.Sample
 	for i := range times {
 		times[i].check(r.Ranks)
@@ -99,14 +100,14 @@ func (r *Report) explain(times []loggedTime, fixed time.Duration) {
 	}
 }
 
-// times lists the times of the log in its order.
-func (l *Log) times(byCall map[loggedCall]*emulate.Forecast) []loggedTime {
+// loggedTimes lists the times of a log in its order.
+func loggedTimes(log *tables.Table, byCall map[loggedCall]*emulate.Forecast) []loggedTime {
 	var times []loggedTime
-	for _, row := range l.table.Rows {
+	for _, row := range log.Rows {
 		op, err := row.RedOp()
 		call := loggedCall{row.Size, op}
 		t := loggedTime{line: row.Line, call: call, half: &row.OutOfPlace}
-		if err == nil { // Configure refuses other operators
+		if err == nil { // tables.Table.Configure refuses other operators
 			t.forecast = forecastOf(call, byCall)
 		}
 		times = append(times, t)

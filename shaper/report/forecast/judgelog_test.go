@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set nics_per_node=8
@@ -121,13 +122,18 @@ func nvlsTimes(rows []emulate.Forecast) [][2]float64 {
 	return times
 }
 
-func judge(t *testing.T, rows []emulate.Forecast, times [][2]float64) *Report {
+func readLog(t *testing.T, text string) *tables.Table {
 	t.Helper()
-	log, err := ReadLog(strings.NewReader(tableOf(rows, times)))
+	file, err := tables.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewReport(rows, 16, log)
+	return file.Tables[0]
+}
+
+func judge(t *testing.T, rows []emulate.Forecast, times [][2]float64) *Report {
+	t.Helper()
+	return NewReport(rows, 16, readLog(t, tableOf(rows, times)))
 }
 
 func bad(r *Report) []string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Ports are the NICs of a node of the fabric that a log is judged on.
@@ -37,7 +38,7 @@ var portRates = []float64{1, 10, 25, 40, 50, 56, 100, 200, 400}
 // JudgeNetwork adds a line to the summary if the largest calls of the log say that the NICs of a node carry much less
 // together than the NICs of the fabric can: by fewer or slower ports, and by what NCCL's own lines say, if the log has
 // some.
-func (r *Report) JudgeNetwork(p Ports, log *Log) {
+func (r *Report) JudgeNetwork(p Ports, log *tables.Table) {
 	share := r.slowShare()
 	if share == 0 || p.Number < 1 || p.Payload <= 0 {
 		return
@@ -48,7 +49,7 @@ func (r *Report) JudgeNetwork(p Ports, log *Log) {
 	if like := p.like(share); like != "" {
 		text += ": as much as " + like
 	}
-	r.Summary = append(r.Summary, text+"; "+netText(log.System().Net, p.Number))
+	r.Summary = append(r.Summary, text+"; "+netText(log.Log.System.Net, p.Number))
 }
 
 // slowShare is the share of their rate at which the NICs carried the largest calls of the log, by the bytes that any

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Times of all_reduce on 2 nodes of 8 H100 with 8 ports of 400 Gb/s (NVIDIA/nccl-tests issue 290), with the time of the
@@ -54,7 +55,7 @@ func TestJudgeNetwork(t *testing.T) {
 			}
 		}},
 	} {
-		r, log := &Report{}, &Log{table: &testslog.Test{System: testslog.System{Net: tc.log}}}
+		r, log := &Report{}, &tables.Table{Log: testslog.Test{System: testslog.System{Net: tc.log}}}
 		for _, j := range issue290 {
 			if j.Word = testslog.Slower; tc.scale > 0 {
 				j.TimeUS *= tc.scale

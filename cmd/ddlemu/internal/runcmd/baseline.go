@@ -34,7 +34,7 @@ type baselineFile struct {
 func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
-	require(fs, "baseline", &b.tolerance,
+	require(fs, "baseline", b.tolerance.parse,
 		"baseline=1% over --baseline (real clock: 5%)")
 }
 

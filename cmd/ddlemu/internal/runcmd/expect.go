@@ -23,6 +23,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // expectOptions are the flags of expect.
@@ -129,7 +130,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	if err != nil {
 		return &cli.InputError{Err: err}
 	}
-	tables := []expectTable{{bench: b}}
+	calls := []expectTable{{bench: b}}
 	switch {
 	case o.Why && (o.Log != "" || o.Sweep != ""):
 		return cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
@@ -138,7 +139,7 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	case o.Log != "" && o.Sweep != "":
 		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
-		if tables, err = o.readLog(g, b, len(collective) > 0); err != nil {
+		if calls, err = o.readLog(g, b, len(collective) > 0); err != nil {
 			return &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
 		}
 	case o.Strict:
@@ -163,8 +164,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	}
 	var reports []*forecast.Report
 	var failures []string
-	for i := range tables {
-		r, failed := o.forecast(ctx, g, &tables[i], most)
+	for i := range calls {
+		r, failed := o.forecast(ctx, g, &calls[i], most)
 		if r == nil {
 			return failed
 		}
@@ -203,7 +204,7 @@ func (o *expectOptions) printReports(g *cli.Global, reports []*forecast.Report) 
 // expectTable is a collective with the table of a log, nil without one.
 type expectTable struct {
 	bench bench.Config
-	log   *forecast.Log
+	log   *tables.Table
 }
 
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
@@ -232,7 +233,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	defer e.Dir.Close()
 	if t.log != nil {
 		env, used := settings(t.log, g.Getenv)
-		e.Env, notes = append(e.Env, env...), append(notes, used...)
+		e.Env, notes = slices.Concat(e.Env, t.log.StandIn(), env), append(notes, used...)
 	}
 	if err := o.baseline.checkExpect(&e); err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 		report.RankCauses(ctx, e, emulate.Expect)
 		report.NameSlow()
 		report.JudgeNetwork(portsOf(&e.Config), log)
-		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
+		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes, report.Nodes), notes,
 			logNotes(log, &e.Config, info.NCCL))
 	}
 	uncrossed, err := emulate.UncrossedBy(&e.Config, rows)
@@ -330,50 +331,45 @@ func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]ex
 		defer f.Close()
 		in = f
 	}
-	log, err := forecast.ReadLog(in)
+	file, err := tables.Read(in)
 	if err != nil {
 		return nil, err
 	}
-	logs, collectives, err := o.tablesOf(log, b.Collective, given)
+	logs, err := o.tablesOf(file, b.Collective, given)
 	if err != nil {
 		return nil, err
 	}
-	settings := o.given(b)
-	var tables []expectTable
-	for i, log := range logs {
+	var all []expectTable
+	for _, log := range logs {
 		t := expectTable{b, log}
-		t.bench.Collective = collectives[i]
-		if err := log.Configure(&t.bench, settings); err != nil {
+		if err := log.Configure(&t.bench, o.given(b)); err != nil {
 			return nil, err
 		}
-		tables = append(tables, t)
+		all = append(all, t)
 	}
-	return tables, nil
+	return all, nil
 }
 
-// tablesOf are the tables of a log to be judged, each with its collective.
-func (o *expectOptions) tablesOf(log *forecast.Log, c nccl.Collective, given bool) ([]*forecast.Log, []nccl.Collective,
-	error) {
+// tablesOf are the tables of a file to be judged.
+func (o *expectOptions) tablesOf(file *tables.File, c nccl.Collective, given bool) ([]*tables.Table, error) {
 	var prefer []nccl.Collective
 	if given {
 		prefer = []nccl.Collective{c}
 	}
-	if o.All {
-		return log.Each(prefer...)
-	}
-	if !given {
-		_, all, err := log.Each()
-		if err != nil {
-			return nil, nil, err
+	if o.All || !given {
+		all, err := file.Each(prefer...)
+		if o.All || err != nil {
+			return all, err
 		}
-		c = all[0]
+		c = all[0].Collective
 	}
-	return []*forecast.Log{log}, []nccl.Collective{c}, log.Choose(c)
+	t, err := file.Choose(c)
+	return []*tables.Table{t}, err
 }
 
 // given is what the user has set and the log must agree with.
-func (o *expectOptions) given(b bench.Config) forecast.Flags {
-	f := forecast.Flags{Ranks: -1, Iters: -1}
+func (o *expectOptions) given(b bench.Config) tables.Flags {
+	f := tables.Flags{Ranks: -1, Iters: -1}
 	if o.Flags.Changed("ranks") {
 		f.Ranks = o.Ranks
 	}

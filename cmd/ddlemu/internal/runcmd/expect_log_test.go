@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // logOf is a log of 4 ranks of so many nodes.
-func logOf(t *testing.T, nodes int, product, start string) *forecast.Log {
+func logOf(t *testing.T, nodes int, product, start string) *tables.Table {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# nccl-tests version 2.17.8 nccl-headers=21805 nccl-library=21805\n# " + start +
@@ -23,11 +23,11 @@ func logOf(t *testing.T, nodes int, product, start string) *forecast.Log {
 		fmt.Fprintf(&b, "#  Rank  %d Group  0 Pid  9 on   n%d device  0 [0x1b] %s\n", r, r*nodes/4, product)
 	}
 	b.WriteString("8 2 float sum -1 5 0 0 0 6 0 0 0\n")
-	log, err := forecast.ReadLog(strings.NewReader(b.String()))
+	log, err := tables.Read(strings.NewReader(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log
+	return log.Tables[0]
 }
 
 // A log says what flags need not say. What is not known of it is noted.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/bounds"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -38,7 +39,7 @@ func readPredictions(files []string) (map[string]*validate.Report, error) {
 }
 
 // predicted is the report on a table if each of its rows is predicted, or the model knows no time of it; else nil.
-func (a *all) predicted(name string, t *validate.Table) *validate.Report {
+func (a *all) predicted(name string, t *tables.Table) *validate.Report {
 	p := a.predictions[name]
 	if p == nil {
 		return nil
@@ -46,7 +47,7 @@ func (a *all) predicted(name string, t *validate.Table) *validate.Report {
 	r := *p
 	r.Lines, r.LeftOut = nil, slices.Clone(t.LeftOut)
 	for _, row := range t.Rows {
-		isRow := func(l validate.LeftOut) bool { return l.Size == row.Size }
+		isRow := func(l tables.LeftOut) bool { return l.Size == row.Size }
 		if line := lineOf(p.Lines, row.Size); line != nil {
 			r.Lines = append(r.Lines, *line)
 		} else if i := slices.IndexFunc(p.LeftOut, isRow); i >= 0 {
@@ -75,7 +76,7 @@ func (a *all) replace(r *validate.Report) {
 			kept = append(kept, *line)
 		default:
 			const why = "figures were fitted to it, and it is not predicted without them"
-			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: why})
+			r.LeftOut = append(r.LeftOut, tables.LeftOut{Size: l.Size, Reason: why})
 		}
 	}
 	r.Lines, r.Predicted = kept, true

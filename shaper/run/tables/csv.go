@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package validate
+package tables
 
 import (
 	"bufio"
@@ -15,69 +15,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
-// Table is a published table: a log of nccl-tests, or CSV with a line of column names, of which bytes and time_us are
-// used; algbw_GBps and busbw_GBps, if there, must agree with them. Before it, lines "# key: value" describe the
-// measurement: see configs/tables/README.md.
-type Table struct {
-	Source, System string
-	Collective     nccl.Collective
-	Type           nccl.DataType // float if the table does not say
-	Ranks, Nodes   int
-	Cycles         int // of the log (-N), of whose times the rows are the medians; below 2: it has one
-	Cluster
-	Env    []string // NAME=value, for the ranks
-	Unused []string // NAME=value that the table has, of a net that is not used here
-	Others []string // NAME=value that a log has, and that are not set here
-	Rows   []Row    // at least one, with rising sizes
-	// LeftOut are rows that the bench cannot have: nccl-tests once divided sizes among the ranks to single elements.
-	LeftOut []LeftOut
-}
+// maxCSV is the maximum number of bytes of CSV.
+const maxCSV = 1 << 20
 
-// Row is one line of the table.
-type Row struct {
-	Line int // of the file, from 1
-	Size int64
-	Time time.Duration // of one call
-}
-
-// Limits of a table.
-const (
-	maxFile  = 1 << 20 // bytes
-	maxRows  = 1000
-	maxSize  = 1 << 40 // bytes
-	maxTime  = 1e9     // us
-	maxRanks = 1 << 14
-)
-
-// Read reads a table. The error begins with the faulty line.
-func Read(r io.Reader) (*Table, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the table: %w", err)
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("the table has more than %d bytes", maxFile)
-	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // Excel writes a byte order mark
-	if t, isLog, err := fromLog(text); isLog {
-		return t, err
+// readCSV reads CSV with a line of column names, of which bytes and time_us are used; algbw_GBps and busbw_GBps, if
+// there, must agree with them. Before it, lines "# key: value" describe the measurement: see configs/tables/README.md.
+// The error begins with the faulty line.
+func readCSV(text []byte) (*Table, error) {
+	if len(text) > maxCSV {
+		return nil, fmt.Errorf("the table has more than %d bytes", maxCSV)
 	}
 	t := newTable()
 	in := bufio.NewReader(bytes.NewReader(text))
 	head, err := t.readHead(in)
+	if err == nil {
+		err = t.readRows(in, head)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := t.readRows(in, head); err != nil {
-		return nil, err
-	}
+	t.Log = testslog.Test{Line: 1, Name: t.Collective.String(), Ranks: t.Ranks, Nodes: t.Nodes, Programs: 1}
 	return t, nil
 }
 
-func newTable() *Table { return &Table{Collective: -1, Type: nccl.Float} }
+// IsCSV says whether the table is CSV, and so complete.
+func (t *Table) IsCSV() bool { return t.file.keys == nil }
 
 // readHead reads the comments before the column names and returns the number of their lines.
 func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
@@ -181,7 +146,9 @@ func (t *Table) addRow(line int, fields []string, c columns) error {
 				err, n, us)
 		}
 	}
-	return t.add(Row{Line: line, Size: n, Time: time.Duration(micros * float64(time.Microsecond))})
+	half := testslog.Half{Time: time.Duration(micros * float64(time.Microsecond)), AlgBW: algbw,
+		BusBW: algbw * t.Collective.BusFactor(t.Ranks), Wrong: -1}
+	return t.add(testslog.Row{Line: line, Size: n, Type: t.Type.String(), Root: -1, OutOfPlace: half})
 }
 
 // agrees returns an error if a bandwidth, with the decimals that the table has, is not the wanted one within 5 %.
@@ -194,40 +161,5 @@ func agrees(text string, want float64) error {
 	if rounding := math.Pow10(-len(decimals)); !(math.Abs(got-want) <= 0.05*want+rounding) {
 		return fmt.Errorf("%s: the bandwidth is %.3g", text, want)
 	}
-	return nil
-}
-
-// add adds a row that the collective can have.
-func (t *Table) add(r Row) error {
-	n := r.Size
-	if n < 1 || n > maxSize || r.Time <= 0 || float64(r.Time) > maxTime*float64(time.Microsecond) {
-		return fmt.Errorf("%d bytes in %v: not a time above 0 of 1 byte to %d", n, r.Time, int64(maxSize))
-	}
-	moved := t.Collective.Counts(n, t.Type, t.Ranks).Bytes(t.Type)
-	if shares := t.Collective.Shares(t.Ranks); moved != n && shares > 1 && n%(shares*t.Type.Size()) == 0 {
-		t.LeftOut = append(t.LeftOut, LeftOut{n, "the share of a rank is not a multiple of 16 bytes, to which nccl-tests now rounds"})
-		return nil
-	}
-	if moved != n {
-		return fmt.Errorf("%d bytes: %v of %v among %d ranks moves %d", n, t.Collective, t.Type, t.Ranks, moved)
-	}
-	if k := len(t.Rows); k > 0 && t.Rows[k-1].Size >= n {
-		return fmt.Errorf("%d bytes after %d: sizes must rise", n, t.Rows[k-1].Size)
-	}
-	if len(t.Rows) == maxRows {
-		return fmt.Errorf("more than %d rows", maxRows)
-	}
-	t.Rows = append(t.Rows, r)
-	return nil
-}
-
-// Between removes the rows below low or above high bytes. It returns an error if no row remains.
-func (t *Table) Between(low, high int64) error {
-	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Size < low || r.Size > high })
-	if len(rows) == 0 {
-		return fmt.Errorf("the table has no row of %d to %d bytes, but of %d to %d", low, high, t.Rows[0].Size,
-			t.Rows[len(t.Rows)-1].Size)
-	}
-	t.Rows = rows
 	return nil
 }
