@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,8 +106,8 @@ func (o Options) runGroup(ctx context.Context, group []testslog.Row, r *Report) 
 		return nil
 	}
 	configure(&e, o.Table, group, iters)
-	head := &header{}
-	e.Output = emulate.Output{LastOnly: true, Printer: func() bench.Printer { return head }}
+	var run bench.Recording
+	e.Output = emulate.Output{LastOnly: true, Printer: func() bench.Printer { return &run }}
 	res, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
 	var spent *emulate.BudgetError
@@ -126,8 +127,8 @@ func (o Options) runGroup(ctx context.Context, group []testslog.Row, r *Report) 
 	if ctx.Err() != nil {
 		why = "interrupted"
 	}
-	if head.NCCL != "" {
-		r.NCCL = head.NCCL
+	if run.Header != nil {
+		r.NCCL = cmp.Or(run.Header.NCCL, r.NCCL)
 	}
 	if kept := r.addLines(group, res, why); kept < len(group) && err == nil && e.Budget.Total == 0 {
 		return errors.New("the bench has other rows than the table")
@@ -290,10 +291,3 @@ func (o *Options) remark(r *Report) {
 	}
 	r.Notes = append(r.Notes, t.LaunchRemarks()...)
 }
-
-// header is a printer that stores the header.
-type header struct{ bench.Header }
-
-func (h *header) Begin(b bench.Header) error { h.Header = b; return nil }
-func (h *header) Row(bench.Row) error        { return nil }
-func (h *header) End(bench.Summary) error    { return nil }

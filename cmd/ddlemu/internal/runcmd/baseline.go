@@ -3,8 +3,6 @@
 package runcmd
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -15,7 +13,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
-	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -145,45 +142,4 @@ func (b *baselineFile) judge() error {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return &cli.SlowerError{Text: text}
-}
-
-// printer returns a printer that compares all rows at the end, and then ends to with the comparison.
-func (b *baselineFile) printer(to bench.Printer) bench.Printer {
-	if b.before == nil {
-		return to
-	}
-	p := &comparing{Printer: to, baseline: b}
-	p.json = printer.NewJSON(&p.document)
-	return p
-}
-
-// comparing is a printer that compares a run with its baseline.
-type comparing struct {
-	bench.Printer
-	baseline *baselineFile
-	json     bench.Printer
-	document bytes.Buffer
-}
-
-// Begin begins the output and the document that is compared.
-func (c *comparing) Begin(h bench.Header) error { return cmp.Or(c.json.Begin(h), c.Printer.Begin(h)) }
-
-// Row adds a row to both.
-func (c *comparing) Row(r bench.Row) error { return cmp.Or(c.json.Row(r), c.Printer.Row(r)) }
-
-// End ends the output with the comparison. Times that say nothing are not compared, and what cannot be compared does
-// not keep the output from its end.
-func (c *comparing) End(s bench.Summary) error {
-	c.baseline.result = nil
-	if !s.Verdict.Valid {
-		return c.Printer.End(s)
-	}
-	err := c.json.End(s)
-	if err == nil {
-		var result *baseline.Comparison
-		if result, err = c.baseline.compare(c.document.Bytes()); result != nil {
-			s.Baseline = result
-		}
-	}
-	return cmp.Or(c.Printer.End(s), err)
 }

@@ -17,21 +17,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
-// lastHeader is a printer that keeps the header of the last attempt.
-type lastHeader struct{ bench.Header }
-
-// Begin replaces the header of an earlier attempt.
-func (l *lastHeader) Begin(h bench.Header) error {
-	l.Header = h
-	return nil
-}
-
-// Row has nothing to keep: the rows are in the outcome.
-func (l *lastHeader) Row(bench.Row) error { return nil }
-
-// End has nothing to keep: the verdict is in the outcome.
-func (l *lastHeader) End(bench.Summary) error { return nil }
-
 // benchSuite makes a test case of each row that was planned. err is why the run ended early, if it did.
 func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, j *judges, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict

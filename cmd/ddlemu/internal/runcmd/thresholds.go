@@ -58,15 +58,19 @@ func (t *thresholds) missed(r bench.Row) []bench.Miss {
 	return out
 }
 
-// judge returns an error if rows are not as asked for.
-func (t *thresholds) judge(rows []bench.Row) error {
-	var all []bench.Miss
-	n := 0
+// allMissed returns what of all rows is not as asked for, and of how many of them.
+func (t *thresholds) allMissed(rows []bench.Row) (all []bench.Miss, n int) {
 	for _, r := range rows {
 		m := t.missed(r)
 		all = append(all, m...)
 		n += min(len(m), 1)
 	}
+	return all, n
+}
+
+// judge returns an error if rows are not as asked for.
+func (t *thresholds) judge(rows []bench.Row) error {
+	all, n := t.allMissed(rows)
 	if n == 0 {
 		return nil
 	}
@@ -75,35 +79,6 @@ func (t *thresholds) judge(rows []bench.Row) error {
 		text += fmt.Sprintf("; and %d more, which --junit FILE lists", more)
 	}
 	return &missedError{text}
-}
-
-// printer returns a printer that prints with to and adds the missed thresholds to the end of the output.
-func (t *thresholds) printer(to bench.Printer) bench.Printer {
-	if !t.any() {
-		return to
-	}
-	return &holding{Printer: to, limits: t}
-}
-
-// holding is a printer that holds the rows to the thresholds.
-type holding struct {
-	bench.Printer
-	limits   *thresholds
-	failures []bench.Miss
-}
-
-// Row holds a row to the limits.
-func (h *holding) Row(r bench.Row) error {
-	h.failures = append(h.failures, h.limits.missed(r)...)
-	return h.Printer.Row(r)
-}
-
-// End ends the output with the failures, unless the times say nothing.
-func (h *holding) End(s bench.Summary) error {
-	if s.Verdict.Valid {
-		s.Failures = h.failures
-	}
-	return h.Printer.End(s)
 }
 
 // missedError says which rows miss the user's thresholds: exit status 1.
