@@ -301,3 +301,22 @@ func TestBandwidthsOfSends(t *testing.T) {
 		}
 	}
 }
+
+// A fabric has at least two nodes, so a log of one host is no reason to ask for one.
+func TestOtherNodes(t *testing.T) {
+	for _, test := range []struct {
+		hosts, nodes int
+		want         string
+	}{
+		{0, 2, "[]"},
+		{2, 2, "[]"},
+		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
+		{1, 2,
+			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
+				"and the links of a fabric are between nodes]"},
+	} {
+		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
+			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)
+		}
+	}
+}

@@ -44,8 +44,7 @@ type Cause struct {
 // judgeByIntervals judges times by how far healthy clusters are from the model.
 func (r *Report) judgeByIntervals(times []loggedTime) {
 	for _, indices := range bySeries(times, (*loggedTime).modelled) {
-		points := pointsOf(times, indices)
-		for k, word := range testslog.JudgePoints(points) {
+		for k, word := range testslog.JudgePoints(samplesOf(times, indices)) {
 			t := &times[indices[k]]
 			t.found = testslog.Finding{Word: word}
 			given := givenOf(t.forecast, 0, 0)
@@ -61,16 +60,6 @@ func (r *Report) judgeByIntervals(times []loggedTime) {
 			}
 		}
 	}
-}
-
-func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
-	for _, k := range indices {
-		t := &times[k]
-		i := intervalOf(t.forecast)
-		points = append(points, testslog.Point{Size: t.call.size, Time: t.half.Time, Model: expectedTime(t.forecast),
-			Low: i.Low, High: i.High, Alone: i.Alone, Step: i.Step})
-	}
-	return points
 }
 
 // intervalOf is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if
@@ -99,7 +88,7 @@ func nameStalls(times []loggedTime) {
 			(t.found.Word.Good() || t.found.Word == testslog.Slower || t.found.Word == testslog.Dip)
 	}
 	for _, indices := range bySeries(times, timed) {
-		for k, word := range testslog.JudgePoints(pointsOf(times, indices)) {
+		for k, word := range testslog.JudgePoints(samplesOf(times, indices)) {
 			if t := &times[indices[k]]; word == testslog.Stall {
 				t.found = testslog.Finding{Word: word, Cause: stallText(t.half.Time - t.forecast.Time)}
 			}

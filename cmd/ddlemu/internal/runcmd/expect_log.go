@@ -10,7 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
@@ -81,12 +80,6 @@ func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string,
 	return nil, o.setUnlessGiven("the log's", "gpu", kind)
 }
 
-// noTime is a note on a kind of GPU without times.
-func noTime(kind string) string {
-	return fmt.Sprintf("the time of nodes with %s is not known: one fixed cost of a call stands for it "+
-		"(docs/node-time.md)", kind)
-}
-
 // settings are the variables of a log that the ranks here get. One that is set here wins. The notes name both.
 func settings(log *tables.Table, getenv func(string) string) (env, notes []string) {
 	var own []string
@@ -104,20 +97,4 @@ func settings(log *tables.Table, getenv func(string) string) (env, notes []strin
 		notes = append(notes, "set here to other values than in the log: "+strings.Join(own, " "))
 	}
 	return env, notes
-}
-
-// logNotes say how the log's measurement differs from the calculation.
-func logNotes(log *tables.Table, c *configs.Fabric, nccl string) []string {
-	notes := append(log.NCCLRemark(nccl), log.LaunchRemarks()...)
-	if c.GPU != nil && c.GPU.Time == nil {
-		notes = append(notes, noTime(c.GPU.Name))
-	}
-	return notes
-}
-
-// portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
-func portsOf(c *configs.Fabric) forecast.Ports {
-	const bitsPerByte = 8
-	return forecast.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
-		Payload: bitsPerByte * c.Link.PayloadRate()}
 }

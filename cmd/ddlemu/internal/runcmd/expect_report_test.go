@@ -3,7 +3,6 @@
 package runcmd
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -173,25 +172,6 @@ func TestExpectJudgesByOperator(t *testing.T) {
 	}
 	if r.Rows[0].RedOp != "sum" || r.Rows[1].RedOp != "max" || r.Rows[0].Type != "float" {
 		t.Errorf("%+v", r.Rows)
-	}
-}
-
-// A fabric has at least two nodes, so a log of one host is no reason to ask for one.
-func TestOtherNodes(t *testing.T) {
-	for _, test := range []struct {
-		hosts, nodes int
-		want         string
-	}{
-		{0, 2, "[]"},
-		{2, 2, "[]"},
-		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
-		{1, 2,
-			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
-				"and the links of a fabric are between nodes]"},
-	} {
-		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
-			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)
-		}
 	}
 }
 
