@@ -5,6 +5,7 @@ package validate
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -101,13 +102,17 @@ func (r *Report) MarkFitted(upTo int64) {
 	}
 }
 
-// Outside returns the rows that exceed their limits.
-func (r *Report) Outside() []Line {
-	var out []Line
-	for _, l := range r.Lines {
-		if !l.Within {
-			out = append(out, l)
+// Line is the row of a size; nil if there is none.
+func (r *Report) Line(size int64) *Line {
+	for i := range r.Lines {
+		if r.Lines[i].Size == size {
+			return &r.Lines[i]
 		}
 	}
-	return out
+	return nil
+}
+
+// Outside returns the rows that exceed their limits.
+func (r *Report) Outside() []Line {
+	return slices.DeleteFunc(slices.Clone(r.Lines), func(l Line) bool { return l.Within })
 }

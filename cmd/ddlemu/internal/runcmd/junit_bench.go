@@ -4,7 +4,6 @@ package runcmd
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,13 +20,9 @@ import (
 func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, j *judges, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
-	s := junit.Suite{Name: "bench " + collective, Properties: slices.Concat(properties(
-		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock",
-		h.Clock, "time_scale",
-		number(float64(out.Scale)),
-		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
-		"summary", v.Summary,
-	), properties(h.Fabric.Properties()...))}
+	s := junit.Suite{Name: "bench " + collective, Properties: properties(v.Word, v.Cause, v.Summary, &h.Fabric,
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock,
+		"time_scale", number(float64(out.Scale)), "ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)))}
 	rest, times := out.Result.Rows, 0
 	cases := b.Cases()
 	for i, planned := range cases {
