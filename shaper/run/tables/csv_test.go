@@ -131,6 +131,30 @@ bytes,time_us,algbw_GBps,busbw_GBps
 	}, "16 512 8.98µs", "17 8388608 166.6µs")
 }
 
+// CSV can be judged as a log can: as its collective, with the bandwidths that its times say.
+func TestJudgedCSV(t *testing.T) {
+	f, err := Read(strings.NewReader(head + "# env: NCCL_ALGO=Ring\nbytes,time_us\n8000,1\n16000,2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Choose(nccl.AllGather); err == nil ||
+		err.Error() != "line 1: the table is of all_reduce, not of all_gather: give the log's collective" {
+		t.Error(err)
+	}
+	all, err := f.Each()
+	if err != nil || len(all) != 1 || all[0].Collective != nccl.AllReduce || all[0].Notes() != nil {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if got, want := configured(f, nccl.AllReduce), "4 0 [float] [sum] [8000 16000] 2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, r := range all[0].Rows {
+		if found := r.OutOfPlace.Check(r.Size, nccl.AllReduce.BusFactor(4)); found.Word != testslog.AsExpected {
+			t.Errorf("%d bytes: %+v", r.Size, found)
+		}
+	}
+}
+
 // Old versions of nccl-tests divided 32 bytes among 8 ranks; here a share has 16 bytes or more.
 func TestReadSmallShares(t *testing.T) {
 	got, err := read("# collective: alltoall\n# ranks: 8\nbytes,time_us\n32,86\n64,87\n128,88\n")

@@ -74,6 +74,32 @@ func TestPlaceOfLog(t *testing.T) {
 	}
 }
 
+// CSV says of its cluster what a table of validate says.
+func TestPlaceOfCSV(t *testing.T) {
+	file, err := tables.Read(strings.NewReader("# collective: all_reduce\n# ranks: 8\n# nodes: 2\n# gpu: a100-sxm\n" +
+		"# nvlink: mesh\n# nics_per_node: 4\n# fabric: ss11-200\n# nccl: 2.27.3\n# launch: one-thread\nbytes,time_us\n4,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"": "2 4 a100-sxm mesh 2.29 a100x4-ss11",
+		"--profile eth1 --gpu l40s": "2 4 l40s  2.29 eth1"} {
+		g := &cli.Global{Getenv: func(string) string { return "" }}
+		var o expectOptions
+		fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+		o.AddFlags(g, fs)
+		if err := fs.Parse(strings.Fields("--soft-cuda " + args)); err != nil {
+			t.Fatal(err)
+		}
+		notes, err := o.place(g, file.Tables[0])
+		value := func(flag string) string { return fs.Lookup(flag).Value.String() }
+		got := strings.Join([]string{value("nodes"), value("nics-per-node"), value("gpu"), value("nvlink"), o.NCCL, o.Profile},
+			" ")
+		if err != nil || notes != nil || got != want || !o.oneThread || !o.nodeTimeIfKnown {
+			t.Errorf("%q: %s, %q, %v, want %s", args, got, notes, err, want)
+		}
+	}
+}
+
 // What a table of a log says of its cluster is not for the next one; what the user gave is for all.
 func TestPlaceOfTheNextTable(t *testing.T) {
 	g := &cli.Global{Getenv: func(string) string { return "" }}
