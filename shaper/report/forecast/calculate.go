@@ -16,9 +16,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
-// Calculate calculates the calls of e with the model, and judges the times of log by them if it is not nil; notes are of
-// the log. If it is interrupted, it returns a report of the rows so far with the error, in which nothing is judged. Else
-// there is no report with an error.
+// Calculate calculates the calls of e with the model, and judges the times of log by them if it is not nil; notes are
+// of the log. If it is interrupted, it returns a report of the rows so far with the error, in which nothing is judged.
+// Else there is no report with an error.
 func Calculate(ctx context.Context, e emulate.Options, log *tables.Table, notes []string) (*Report, error) {
 	rows, info, stopped := emulate.Expect(ctx, e)
 	if stopped != nil && ctx.Err() == nil {

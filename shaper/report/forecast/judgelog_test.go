@@ -18,9 +18,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
-// forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set nics_per_node=8
-// --set nvlinks_per_gpu=18 -b 8 -e 8G` prints with NCCL 2.22.3: algorithm, protocol, expected us, busiest hop us, bound us.
-// The latencies are from NCCL's log.
+// forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set
+// nics_per_node=8 --set nvlinks_per_gpu=18 -b 8 -e 8G` prints with NCCL 2.22.3: algorithm, protocol, expected us,
+// busiest hop us, bound us. The latencies are from NCCL's log.
 const forecast16 = `8 Tree LL 2.47 0.01 0
 16 Tree LL 2.47 0.01 0
 32 Tree LL 2.47 0.01 0

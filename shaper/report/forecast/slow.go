@@ -143,8 +143,8 @@ func (r *Report) findSlow(times []loggedTime) {
 	}
 }
 
-// slow is the range of one time that is slower than expected; nil if it is not. Without the time of nodes, a dip is named
-// by its neighbours, and not by the model.
+// slow is the range of one time that is slower than expected; nil if it is not. Without the time of nodes, a dip is
+// named by its neighbours, and not by the model.
 func (t *loggedTime) slow(nodeTime bool) *SlowRange {
 	word, want := t.found.Word, expectedTime(t.forecast)
 	if word != testslog.Slower && word != testslog.Stall && (word != testslog.Dip || !nodeTime) {

@@ -201,7 +201,8 @@ type SweepReport struct {
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
 	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(),
-		Points: sweep.Points(s.Values, len(s.Results), func(i int) *Report { return s.Results[i].Report() }), Verdict: s.Word()}
+		Points:  sweep.Points(s.Values, len(s.Results), func(i int) *Report { return s.Results[i].Report() }),
+		Verdict: s.Word()}
 	if enough := s.Enough(); enough >= 0 {
 		out.Enough = s.List[enough].Text
 	}

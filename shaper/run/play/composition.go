@@ -73,8 +73,8 @@ func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step,
 	return out
 }
 
-// newDivider divides the time of a rank's operations. until is, by item, when all ranks were ready that it waited for; nil
-// if waiting does not matter.
+// newDivider divides the time of a rank's operations. until is, by item, when all ranks were ready that it waited for;
+// nil if waiting does not matter.
 func newDivider(p *plan, spans []bench.Span, until []int64) *divider {
 	var out []edge
 	add := func(what string, waiting bool, from, to int64) {

@@ -67,8 +67,8 @@ func isCSV(text []byte) bool {
 }
 
 // Choose is the table of a collective. A table may name its collective; else its operators, roots and bandwidths do. If
-// several can be of the collective, it is the first. The error says why the first table is not of the collective, if none
-// is.
+// several can be of the collective, it is the first. The error says why the first table is not of the collective, if
+// none is.
 func (f *File) Choose(c nccl.Collective) (*Table, error) {
 	var found *Table
 	for _, t := range f.Tables {

@@ -132,7 +132,8 @@ func TestNotes(t *testing.T) {
 		t.Error(d)
 	}
 	programs := readLog(t, "# nThread 1\n# nThread 1\n"+strings.Repeat("8 2 float sum -1 5 1 1 0 6 1 1 0\n", 2))
-	if got := strings.Join(programs.Tables[0].Notes(), "; "); !strings.HasPrefix(got, "no line of the log names the columns") ||
+	got := strings.Join(programs.Tables[0].Notes(), "; ")
+	if !strings.HasPrefix(got, "no line of the log names the columns") ||
 		!strings.Contains(got, "2 programs wrote to the log") {
 		t.Errorf("%s", got)
 	}

@@ -29,8 +29,8 @@ func ofLog(test *testslog.Test, f *File) *Table {
 	return t
 }
 
-// One is the table of the file, complete. Of a log it has the times out of place. Lines "# key: value" of the log may say
-// what the log does not, such as the fabric, and win over what it says.
+// One is the table of the file, complete. Of a log it has the times out of place. Lines "# key: value" of the log may
+// say what the log does not, such as the fabric, and win over what it says.
 func (f *File) One() (*Table, error) {
 	t := f.Tables[0]
 	if t.IsCSV() {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
-// Table is a table of nccl-tests. A table of CSV, and one of [File.One], is complete: its collective, ranks and nodes are
-// known, and its rows have one type and rising sizes.
+// Table is a table of nccl-tests. A table of CSV, and one of [File.One], is complete: its collective, ranks and nodes
+// are known, and its rows have one type and rising sizes.
 type Table struct {
 	Source, System string
 	Collective     nccl.Collective // -1 if it is not known
@@ -66,7 +66,8 @@ func (t *Table) add(r testslog.Row) error {
 	}
 	moved := t.Collective.Counts(n, t.Type, t.Ranks).Bytes(t.Type)
 	if shares := t.Collective.Shares(t.Ranks); moved != n && shares > 1 && n%(shares*t.Type.Size()) == 0 {
-		t.LeftOut = append(t.LeftOut, LeftOut{n, "the share of a rank is not a multiple of 16 bytes, to which nccl-tests now rounds"})
+		t.LeftOut = append(t.LeftOut, LeftOut{n,
+			"the share of a rank is not a multiple of 16 bytes, to which nccl-tests now rounds"})
 		return nil
 	}
 	if moved != n {
@@ -110,8 +111,8 @@ type Flags struct {
 }
 
 // Configure makes b measure the calls of the table, whose rows may have several operators. It sets b's collective,
-// sizes, type and operators and, if the table has them, its ranks and iterations. The error says in which line the table
-// is not of its collective, or disagrees with given.
+// sizes, type and operators and, if the table has them, its ranks and iterations. The error says in which line the
+// table is not of its collective, or disagrees with given.
 func (t *Table) Configure(b *bench.Config, given Flags) (err error) {
 	if err := t.agree(b, given); err != nil {
 		return err

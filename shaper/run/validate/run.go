@@ -255,8 +255,8 @@ func (r *Report) Calculated(row *testslog.Row, took time.Duration, problem strin
 	r.Lines = append(r.Lines, newLine(row, took, 0, 0))
 }
 
-// NewReport returns a report on the table without lines, for times that the model calculates. nccl is the version of NCCL
-// that decides.
+// NewReport returns a report on the table without lines, for times that the model calculates. nccl is the version of
+// NCCL that decides.
 func (o *Options) NewReport(nccl string) *Report {
 	r := o.report()
 	r.NCCL = nccl

@@ -78,7 +78,8 @@ func (b *baselineFile) checkBench(e *emulate.Options) error {
 
 // checkExpect is check for a collective that is calculated.
 func (b *baselineFile) checkExpect(e *emulate.Options) error {
-	return b.check(e, baseline.Settings{Collective: e.Bench.Collective.String(), Iters: e.Bench.Iters, Root: &e.Bench.Root})
+	return b.check(e, baseline.Settings{Collective: e.Bench.Collective.String(), Iters: e.Bench.Iters,
+		Root: &e.Bench.Root})
 }
 
 // checkWorkload is check for a workload.

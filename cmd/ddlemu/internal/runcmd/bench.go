@@ -474,8 +474,8 @@ func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() benc
 	}
 }
 
-// judging is a printer that ends the output with what of the rows is not as the user asked for, and how the run compares
-// with its baseline. It keeps the run.
+// judging is a printer that ends the output with what of the rows is not as the user asked for, and how the run
+// compares with its baseline. It keeps the run.
 type judging struct {
 	bench.Printer
 	o       *BenchOptions
@@ -490,8 +490,8 @@ func (j *judging) Begin(h bench.Header) error {
 // Row prints a row.
 func (j *judging) Row(r bench.Row) error { return errors.Join(j.o.run.Row(r), j.Printer.Row(r)) }
 
-// End ends the output. Times that say nothing are not judged, and a run that cannot be compared does not keep the output
-// from its end.
+// End ends the output. Times that say nothing are not judged, and a run that cannot be compared does not keep the
+// output from its end.
 func (j *judging) End(s bench.Summary) (err error) {
 	o, run := j.o, &j.o.run
 	o.baseline.result, run.Summary, run.To = nil, &s, printer.NewJSON(j.outcome)

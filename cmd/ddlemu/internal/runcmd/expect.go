@@ -170,7 +170,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	return cmp.Or(err, o.baseline.judge())
 }
 
-// calls are the calls to calculate: those of b, or those of the tables of the log. given: the user names the collective.
+// calls returns the calls to calculate: the calls of b, or of the tables of the log. given says that the user names the
+// collective.
 func (o *expectOptions) calls(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
 	switch {
 	case o.Why && (o.Log != "" || o.Sweep != ""):

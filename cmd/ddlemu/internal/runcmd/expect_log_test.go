@@ -92,8 +92,8 @@ func TestPlaceOfCSV(t *testing.T) {
 		}
 		notes, err := o.place(g, file.Tables[0])
 		value := func(flag string) string { return fs.Lookup(flag).Value.String() }
-		got := strings.Join([]string{value("nodes"), value("nics-per-node"), value("gpu"), value("nvlink"), o.NCCL, o.Profile},
-			" ")
+		got := strings.Join([]string{value("nodes"), value("nics-per-node"), value("gpu"), value("nvlink"), o.NCCL,
+			o.Profile}, " ")
 		if err != nil || notes != nil || got != want || !o.oneThread || !o.nodeTimeIfKnown {
 			t.Errorf("%q: %s, %q, %v, want %s", args, got, notes, err, want)
 		}

@@ -170,7 +170,8 @@ func TestPredictedTablesHaveRows(t *testing.T) {
 		l.fit.Tables = append(l.fit.Tables, name)
 		l.reports = append(l.reports, &validate.Report{Name: name})
 		for _, size := range []int64{8, 16} {
-			l.fit.Rows = append(l.fit.Rows, fit.Row{Row: testslog.Row{Size: size, OutOfPlace: testslog.Half{Time: time.Second}}, Table: i,
+			row := testslog.Row{Size: size, OutOfPlace: testslog.Half{Time: time.Second}}
+			l.fit.Rows = append(l.fit.Rows, fit.Row{Row: row, Table: i,
 				Nodes: 1,
 				Call: func(context.Context, *configs.GPUTime) (time.Duration, error) {
 					if i == 1 {

@@ -85,7 +85,7 @@ func ending(class, word, summary string, err error) []junit.Case {
 	return nil
 }
 
-// properties are those of a run: pairs of a name and a value, its verdict and its fabric. Those without a value are left
+// properties describe a run: pairs of a name and a value, its verdict and its fabric. A name without a value is left
 // out.
 func properties(word string, cause verdict.Cause, summary string, in *configs.InForce, pairs ...string) (
 	out []junit.Property) {

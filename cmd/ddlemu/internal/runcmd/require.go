@@ -24,7 +24,8 @@ type requirements struct {
 func require(fs *pflag.FlagSet, name string, set func(text string) error, usage string) {
 	f := fs.Lookup(requireFlag)
 	if f == nil {
-		f = fs.VarPF(&requirements{values: map[string]func(string) error{}}, requireFlag, "", "`NAME=VALUE`; may be repeated: ")
+		all := &requirements{values: map[string]func(string) error{}}
+		f = fs.VarPF(all, requireFlag, "", "`NAME=VALUE`; may be repeated: ")
 	} else {
 		f.Usage += "; "
 	}

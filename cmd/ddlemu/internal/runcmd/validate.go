@@ -205,8 +205,8 @@ func (o *validateOptions) table(path string) (*tables.Table, error) {
 	return t, t.Between(low, high)
 }
 
-// placeTable sets the flags that were not given to what a complete table says of its cluster. A fabric that is up has its
-// own. kind is the kind of GPU; nodeTime takes the links of the system that has such GPUs.
+// placeTable sets the flags that were not given to what a complete table says of its cluster. A fabric that is up has
+// its own. kind is the kind of GPU; nodeTime takes the links of the system that has such GPUs.
 func (o *BenchOptions) placeTable(g *cli.Global, t *tables.Table, kind string, nodeTime bool) error {
 	// With a GPU, or a path, --nccl has another meaning.
 	if (t.NCCL != "" || t.GPU != "") && (o.Soft || !locate.HasGPU()) {
@@ -246,8 +246,8 @@ func (o *BenchOptions) placeTable(g *cli.Global, t *tables.Table, kind string, n
 	return nil
 }
 
-// place sets the flags that were not given to what the table says. Nodes cost time where it is known what: with --model,
-// unless a flag or a variable says otherwise, or another kind of GPU than the table's.
+// place sets the flags that were not given to what the table says. Nodes cost time where it is known what: with
+// --model, unless a flag or a variable says otherwise, or another kind of GPU than the table's.
 func (o *validateOptions) place(g *cli.Global, t *tables.Table) error {
 	return o.placeTable(g, t, cmp.Or(o.kind, t.GPU), o.Model && !o.Flags.Changed("gpu") && !o.nodeTimeOff(g))
 }

@@ -414,8 +414,8 @@ func TestFiguresThatRoundAlike(t *testing.T) {
 	}
 }
 
-// Figures that were estimated are those of the kinds that they name: the geometric mean, of rates of links in proportion
-// to the raw rate.
+// Figures that were estimated are those of the kinds that they name: the geometric mean, of rates of links in
+// proportion to the raw rate.
 func TestEstimatedKinds(t *testing.T) {
 	gpus, err := configs.GPUs()
 	if err != nil {
