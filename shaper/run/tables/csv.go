@@ -74,8 +74,12 @@ func (t *Table) readRows(in io.Reader, before int) error {
 	if err != nil && err != io.EOF {
 		return at(before, err)
 	}
-	c := columnsOf(names)
-	if err == nil && (c.size < 0 || c.time < 0) {
+	columns := map[string]int{}
+	for i, name := range slices.Backward(names) {
+		columns[name] = i
+	}
+	_, hasSize := columns["bytes"]
+	if _, hasTime := columns["time_us"]; err == nil && !(hasSize && hasTime) {
 		return fmt.Errorf("line %d: columns %.200q: bytes and time_us are needed: it is no table of nccl-tests", before+1,
 			strings.Join(names, ","))
 	}
@@ -94,7 +98,7 @@ func (t *Table) readRows(in io.Reader, before int) error {
 			return at(before, err)
 		}
 		line, _ := r.FieldPos(0)
-		if err := t.addRow(before+line, fields, c); err != nil {
+		if err := t.addRow(before+line, fields, columns); err != nil {
 			return fmt.Errorf("line %d: %w", before+line, err)
 		}
 	}
@@ -102,14 +106,6 @@ func (t *Table) readRows(in io.Reader, before int) error {
 		return fmt.Errorf("line %d: the table has no rows that can be compared", before+2)
 	}
 	return nil
-}
-
-// columns are the places of the columns, -1 for none.
-type columns struct{ size, time, algbw, busbw int }
-
-func columnsOf(names []string) columns {
-	return columns{slices.Index(names, "bytes"), slices.Index(names, "time_us"), slices.Index(names, "algbw_GBps"),
-		slices.Index(names, "busbw_GBps")}
 }
 
 // at adds the lines before the CSV to the line number in an error of package csv.
@@ -121,8 +117,8 @@ func at(before int, err error) error {
 	return fmt.Errorf("line %d: %w", before+parse.Line, parse.Err)
 }
 
-func (t *Table) addRow(line int, fields []string, c columns) error {
-	size, us := fields[c.size], fields[c.time]
+func (t *Table) addRow(line int, fields []string, columns map[string]int) error {
+	size, us := fields[columns["bytes"]], fields[columns["time_us"]]
 	n, err := strconv.ParseInt(size, 10, 64)
 	if err != nil || n < 1 || n > maxSize {
 		return fmt.Errorf("bytes %q: not a whole number from 1 to %d", size, int64(maxSize))
@@ -133,21 +129,22 @@ func (t *Table) addRow(line int, fields []string, c columns) error {
 	}
 	const bytesPerMicrosecond = 1e-3 // GB/s
 	algbw := t.Collective.AlgFactor(t.Ranks) * float64(n) / micros * bytesPerMicrosecond
+	busbw := algbw * t.Collective.BusFactor(t.Ranks)
 	for _, bw := range []struct {
 		name string
-		at   int
 		want float64
-	}{{"algbw_GBps", c.algbw, algbw}, {"busbw_GBps", c.busbw, algbw * t.Collective.BusFactor(t.Ranks)}} {
-		if bw.at < 0 {
+	}{{"algbw_GBps", algbw}, {"busbw_GBps", busbw}} {
+		place, has := columns[bw.name]
+		if !has {
 			continue
 		}
-		if err := agrees(fields[bw.at], bw.want); err != nil {
+		if err := agrees(fields[place], bw.want); err != nil {
 			return fmt.Errorf("%s %w of %d bytes in %s us: units are mixed, or ranks or collective are others", bw.name,
 				err, n, us)
 		}
 	}
-	half := testslog.Half{Time: time.Duration(micros * float64(time.Microsecond)), AlgBW: algbw,
-		BusBW: algbw * t.Collective.BusFactor(t.Ranks), Wrong: -1}
+	half := testslog.Half{Time: time.Duration(micros * float64(time.Microsecond)), AlgBW: algbw, BusBW: busbw,
+		Wrong: -1}
 	return t.add(testslog.Row{Line: line, Size: n, Type: t.Type.String(), Root: -1, OutOfPlace: half})
 }
 
