@@ -29,11 +29,11 @@ func Calculate(ctx context.Context, e emulate.Options, log *tables.Table, notes 
 	}
 	r := NewReport(rows, e.Bench.Ranks, log)
 	r.describe(&e, &info)
-	r.Explain(rows, &e.Config)
+	r.explainRows(rows, &e.Config)
 	if log != nil {
 		r.RankCauses(ctx, e, emulate.Expect)
-		r.NameSlow()
-		r.JudgeNetwork(portsOf(&e.Config), log)
+		r.nameSlow()
+		r.judgeNetwork(portsOf(&e.Config), log)
 		r.Notes = slices.Concat(r.Notes, otherNodes(log.Nodes, r.Nodes), notes, log.NCCLRemark(info.NCCL),
 			log.LaunchRemarks(), noTime(e.Config.GPU))
 	} else {
@@ -86,7 +86,7 @@ func noTime(gpu *configs.GPU) []string {
 }
 
 // portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
-func portsOf(c *configs.Fabric) Ports {
-	return Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
+func portsOf(c *configs.Fabric) ports {
+	return ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
 		Payload: bitsPerByte * c.Link.PayloadRate()}
 }

@@ -170,8 +170,8 @@ func (s *SlowRange) join(o *SlowRange) {
 	s.BeyondMS = [2]float64{min(s.BeyondMS[0], o.BeyondMS[0]), max(s.BeyondMS[1], o.BeyondMS[1])}
 }
 
-// NameSlow adds the slow ranges to the summary, the worst first.
-func (r *Report) NameSlow() {
+// nameSlow adds the slow ranges to the summary, the worst first.
+func (r *Report) nameSlow() {
 	var lines []string
 	for i := range r.Slow {
 		lines = append(lines, r.Slow[i].Text())
