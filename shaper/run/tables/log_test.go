@@ -93,6 +93,15 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
+// A log may be long, with NCCL's messages: its rows and the keys at its beginning are read.
+func TestReadLongLog(t *testing.T) {
+	long := strings.Repeat("alpha1:41001:41001 [0] NCCL INFO Channel 00/02 : 0 1\n", 40_000)
+	got, err := read("# system: two GPUs\n" + long + logText)
+	if err != nil || got.System != "two GPUs" || len(got.Rows) != 2 || got.Rows[0].Line != 40_010 || len(long) < 2*maxCSV {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A log with cycles (-N) is a table of the medians of its times. What a log does not name, its rows show.
 func TestReadLogOfCycles(t *testing.T) {
 	rows := func(small, large string) string {
