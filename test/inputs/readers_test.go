@@ -33,9 +33,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/topofile"
 	"github.com/ddlemu/ddlemu/shaper/nccl/variables"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
-	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
-	"github.com/ddlemu/ddlemu/shaper/run/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
@@ -279,9 +278,9 @@ func configurations() []reader {
 					return nil
 				})
 			}},
-		{name: "table", reads: []string{"shaper/run/validate"}, samples: []string{"configs/tables"},
-			texts: []string{"shaper/run/validate"}, read: func(data []byte, _ string) error {
-				_, err := validate.Read(bytes.NewReader(data))
+		{name: "table", reads: []string{"shaper/run/tables"}, samples: []string{"configs/tables"},
+			texts: []string{"shaper/run/tables"}, read: func(data []byte, _ string) error {
+				_, err := tables.Read(bytes.NewReader(data))
 				return err
 			}},
 		{name: "diff", reads: []string{"intercept/diff"}, samples: []string{"configs/examples"}, bombs: yamlBombs,
@@ -293,7 +292,7 @@ func configurations() []reader {
 }
 
 func logs() []reader {
-	const tests, judged, decided = "shaper/nccl/testslog", "shaper/report/forecast", "shaper/run/emulate"
+	const tests, judged, decided = "shaper/nccl/testslog", "shaper/run/tables", "shaper/run/emulate"
 	return []reader{
 		{name: "testslog", reads: []string{tests}, texts: []string{tests}, samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
@@ -303,7 +302,7 @@ func logs() []reader {
 		{name: "emulatelog", reads: []string{judged, decided}, texts: []string{judged, decided, tests},
 			samples: []string{judged + "/testdata"},
 			read: func(data []byte, _ string) error {
-				_, err := forecast.ReadLog(bytes.NewReader(data))
+				_, err := tables.Read(bytes.NewReader(data))
 				_, err2 := emulate.ReadDecided(bytes.NewReader(data))
 				return cmp.Or(err, err2)
 			}},

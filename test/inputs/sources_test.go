@@ -86,6 +86,7 @@ var notInputs = map[string]string{
 	"nccl-plugin/view/host.go":                       "the kernel's files",
 	"shaper/kernel/daemon/prepare.go":                "the kernel's files",
 	"shaper/kernel/launch/account.go":                "the host's list of users",
+	"shaper/report/printer/records.go":               "what it has written itself",
 	"shaper/run/bench/play.go":                       "what the own child wrote",
 	"shaper/run/bench/process.go":                    "output of the own child, in lines of at most 64 KiB",
 	"shaper/run/host/cpus.go":                        "the kernel's files",

@@ -8,12 +8,16 @@ import (
 	"time"
 )
 
-// Sample is one time of a log, with what the network's model expects of it.
+// Sample is one time of a log, with what the model expects of it and how far healthy clusters are from that.
 type Sample struct {
-	Size    int64         // bytes
-	Time    time.Duration // in the log
-	Network time.Duration // in the model
-	Spread  float64       // possible deviation of Network, as a fraction
+	Size      int64         // bytes
+	Time      time.Duration // in the log
+	Network   time.Duration // in the model
+	Spread    float64       // possible deviation of Network, as a fraction
+	Model     time.Duration // that Time is compared with: Network, or the time of the last rank
+	Low, High float64       // two sizes side by side may be faster or slower than Model by these factors
+	Alone     float64       // a single size may be slower by this factor
+	Step      float64       // several sizes may exceed the sizes before and after them by this factor
 }
 
 // Fixed is what each call of a log takes beyond the network: the launch and the end of its kernel, the work of NCCL's

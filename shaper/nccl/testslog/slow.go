@@ -9,17 +9,6 @@ import (
 	"time"
 )
 
-// Point is a time of a log, with the model's for it and how far healthy clusters are from that.
-type Point struct {
-	Size            int64
-	Time, Model     time.Duration
-	Low, High       float64 // two sizes side by side may be faster or slower than the model by these factors
-	Alone           float64 // a single size may be slower by this factor
-	Step            float64 // several sizes may exceed the sizes before and after them by this factor
-	offModel        float64 // logarithm of Time over Model
-	logSize, logGot float64
-}
-
 // StepAlone is the factor by which a single size may exceed the sizes beside it in how far the times exceed the model:
 // published tables of healthy clusters have 1.6 where NCCL changes its algorithm. stepTime is the least factor of a
 // step in time to what the sizes beside it let expect.
@@ -37,14 +26,21 @@ const (
 	stallApart  = 5 // times the excess of the sizes beside it
 )
 
+// place is a sample with logarithms: of Time over Model, of Size and of Time.
+type place struct {
+	*Sample
+	offModel, logSize, logGot float64
+}
+
 // JudgePoints judges times of calls that differ in size alone, in the order of their sizes: two sizes side by side that
 // are beyond their intervals are slower, one that is beyond what single sizes are in healthy logs, and what exceeds its
 // neighbours by a step that healthy logs do not have. A single size between others that are as expected is a dip.
-func JudgePoints(points []Point) []Word {
-	for i := range points {
-		p := &points[i]
-		p.offModel = math.Log(float64(p.Time) / float64(max(p.Model, 1)))
-		p.logSize, p.logGot = math.Log(float64(p.Size)), math.Log(float64(p.Time))
+func JudgePoints(samples []Sample) []Word {
+	var points []place
+	for i := range samples {
+		s := &samples[i]
+		points = append(points, place{Sample: s, offModel: math.Log(float64(s.Time) / float64(max(s.Model, 1))),
+			logSize: math.Log(float64(s.Size)), logGot: math.Log(float64(s.Time))})
 	}
 	slow := make([]bool, len(points))
 	for i := range points {
@@ -91,7 +87,7 @@ func runs(slow []bool) iter.Seq2[int, int] {
 }
 
 // widen marks the sizes beside slower ones that are nearer to them than to the rest of the log.
-func widen(points []Point, slow []bool) {
+func widen(points []place, slow []bool) {
 	var rest []float64
 	for i := range points {
 		if !slow[i] {
@@ -118,7 +114,7 @@ func widen(points []Point, slow []bool) {
 }
 
 // markSteps marks the sizes between two steps.
-func markSteps(points []Point, slow []bool) {
+func markSteps(points []place, slow []bool) {
 	for first := 1; first < len(points)-1; first++ {
 		least := math.Inf(1)
 		for last := first; last < len(points)-1; last++ {
@@ -144,7 +140,7 @@ func markSteps(points []Point, slow []bool) {
 }
 
 // name finds the stalls among slower sizes side by side, and the dip.
-func name(points []Point, words []Word, first, last int) {
+func name(points []place, words []Word, first, last int) {
 	stalls := false
 	for i := first; i <= last; i++ {
 		for j := last; j >= i; j-- {
@@ -164,7 +160,7 @@ func name(points []Point, words []Word, first, last int) {
 
 // isStall says whether the times of these sizes exceed the model by about as many milliseconds, and by many more than
 // those beside them.
-func isStall(points []Point, first, last int) bool {
+func isStall(points []place, first, last int) bool {
 	beyond := func(i int) time.Duration { return points[i].Time - points[i].Model }
 	least, most := beyond(first), beyond(first)
 	for i := first; i <= last; i++ {

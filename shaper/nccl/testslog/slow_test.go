@@ -60,10 +60,10 @@ func TestJudgePoints(t *testing.T) {
 			return m
 		}, ".........."},
 	} {
-		var points []Point
+		var points []Sample
 		for i := range 10 {
 			model := 20*time.Microsecond + time.Duration(1<<i)*time.Microsecond
-			points = append(points, Point{Size: 1024 << i, Time: tc.fault(i, model), Model: model, Low: 0.7, High: 1.3,
+			points = append(points, Sample{Size: 1024 << i, Time: tc.fault(i, model), Model: model, Low: 0.7, High: 1.3,
 				Alone: 1.6, Step: 1.5})
 		}
 		got := ""

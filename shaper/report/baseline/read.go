@@ -22,27 +22,11 @@ const (
 	Replay         = "replay"
 )
 
-// Names of settings.
+// Names of settings by which others are judged.
 const (
-	Collective = "collective"
-	Workload   = "workload"
-	Profile    = "profile"
-	Fabric     = "fabric" // what links have otherwise than the profile
-	GPU        = "GPU"
-	GPUTime    = "GPU time"
-	Datapath   = "datapath"
-	Clock      = "clock"
-	CUDA       = "CUDA"
-	Ranks      = "ranks"
-	Nodes      = "nodes"
-	Warmup     = "warm-up iterations"
-	Iters      = "iterations"
-	Root       = "root"
-	Seed       = "seed"
-	NICs       = "NICs per node"
-	Topology   = "topology"
-	Transport  = "transport"
-	Congestion = "congestion control"
+	Profile = "profile"
+	Fabric  = "fabric" // what links have otherwise than the profile
+	Clock   = "clock"
 )
 
 // Setting is a choice of the user's on which times depend.
@@ -71,8 +55,8 @@ type Time struct {
 
 // output has the keys of all outputs that are needed.
 type output struct {
-	settings
-	Header   *settings `json:"header"` // of bench
+	Settings
+	Header   *Settings `json:"header"` // of bench
 	Verdict  string    `json:"verdict"`
 	Forecast bool      `json:"forecast"`
 	Rows     []row     `json:"rows"`
@@ -80,7 +64,8 @@ type output struct {
 	Calls    []calls   `json:"calls"`
 }
 
-type settings struct {
+// Settings are the settings of a run as its output has them. A command has no part of them, whose values are zero.
+type Settings struct {
 	NCCL       string  `json:"nccl"`
 	CUDA       string  `json:"cuda"`
 	Profile    string  `json:"profile"`
@@ -144,16 +129,16 @@ func Read(document []byte) (*Run, error) {
 	r := &Run{NCCL: o.NCCL, Verdict: o.Verdict}
 	switch {
 	case o.Header != nil:
-		r.Command, r.NCCL, r.Settings = Bench, o.Header.NCCL, o.Header.list()
+		r.Command, r.NCCL, r.Settings = Bench, o.Header.NCCL, o.Header.List()
 		r.addRows(o.Rows, func(w *row) *float64 { return w.TimeUS })
 	case o.Steps != nil && o.Forecast:
-		r.Command, r.Settings, r.Verdict = ExpectWorkload, o.list(), ""
+		r.Command, r.Settings, r.Verdict = ExpectWorkload, o.List(), ""
 		r.addSteps(&o)
 	case o.Steps != nil:
-		r.Command, r.Settings = Replay, o.list()
+		r.Command, r.Settings = Replay, o.List()
 		r.addSteps(&o)
 	case o.Rows != nil && o.Profile != "":
-		r.Command, r.Settings = Expect, o.list()
+		r.Command, r.Settings = Expect, o.List()
 		r.addRows(o.Rows, func(w *row) *float64 { return w.ExpectedUS })
 	default:
 		return nil, errOther
@@ -162,28 +147,25 @@ func Read(document []byte) (*Run, error) {
 	return r, nil
 }
 
-// list is all settings, those without a value too: an output may have a setting that another one does not have.
-func (s *settings) list() []Setting {
-	return append(FabricSettings(s.Changes, &s.Fabric), []Setting{
-		{Name: Collective, Value: s.Collective}, {Name: Workload, Value: s.Workload}, {Name: Datapath, Value: s.Datapath},
-		{Name: Clock, Value: s.Clock}, {Name: CUDA, Value: s.CUDA}, {Name: Ranks, Value: strconv.Itoa(s.Ranks)},
-		{Name: Nodes, Value: strconv.Itoa(s.Nodes)}, {Name: Warmup, Value: number(s.Warmup)},
-		{Name: Iters, Value: strconv.Itoa(s.Iters)}, {Name: Root, Value: number(s.Root)}, {Name: Seed, Value: number(s.Seed)},
-	}...)
-}
-
-// FabricSettings are the settings of a fabric: what it has in force, and what of that is otherwise than in its profile.
-func FabricSettings(changes string, in *configs.InForce) []Setting {
-	out := []Setting{{Name: Profile, Value: in.Profile}, {Name: Fabric, Value: changes},
-		{Name: Transport, Value: in.Transport}, {Name: Congestion, Value: in.Congestion},
-		{Name: Topology, Value: in.Topology}, {Name: NICs, Value: strconv.Itoa(in.NICs)}, {Name: GPU, Value: in.GPU},
-		{Name: GPUTime, Value: in.GPUTime}}
+// List is all settings, those without a value too: an output may have a setting that another one does not have.
+func (s *Settings) List() []Setting {
+	in := &s.Fabric
+	out := []Setting{{Name: Profile, Value: in.Profile}, {Name: Fabric, Value: s.Changes},
+		{Name: "transport", Value: in.Transport}, {Name: "congestion control", Value: in.Congestion},
+		{Name: "topology", Value: in.Topology}, {Name: "NICs per node", Value: strconv.Itoa(in.NICs)},
+		{Name: "GPU", Value: in.GPU}, {Name: "GPU time", Value: in.GPUTime}}
 	link := reflect.ValueOf(in.Link)
 	for i := range link.NumField() {
 		name, _, _ := strings.Cut(link.Type().Field(i).Tag.Get("json"), ",")
 		out = append(out, Setting{name, fmt.Sprint(link.Field(i)), true})
 	}
-	return out
+	return append(out, []Setting{
+		{Name: "ranks", Value: strconv.Itoa(s.Ranks)}, {Name: "nodes", Value: strconv.Itoa(s.Nodes)},
+		{Name: "seed", Value: number(s.Seed)}, {Name: "collective", Value: s.Collective},
+		{Name: "iterations", Value: strconv.Itoa(s.Iters)}, {Name: "datapath", Value: s.Datapath},
+		{Name: Clock, Value: s.Clock}, {Name: "CUDA", Value: s.CUDA}, {Name: "warm-up iterations", Value: number(s.Warmup)},
+		{Name: "root", Value: number(s.Root)}, {Name: "workload", Value: s.Workload},
+	}...)
 }
 
 func number[T int | uint64](v *T) string {

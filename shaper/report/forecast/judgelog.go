@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // loggedTime is one time of the log while it is judged.
@@ -31,21 +32,27 @@ func (t *loggedTime) modelled() bool {
 	return t.forecast != nil && t.forecast.Known && t.found.Word == testslog.AsExpected
 }
 
-func (t *loggedTime) sample() testslog.Sample {
-	return testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: t.forecast.Time, Spread: t.forecast.Spread}
+// samplesOf are times that have a forecast, with what it expects.
+func samplesOf(times []loggedTime, indices []int) (all []testslog.Sample) {
+	for _, k := range indices {
+		t := &times[k]
+		f, i := t.forecast, intervalOf(t.forecast)
+		all = append(all, testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: f.Time, Spread: f.Spread,
+			Model: expectedTime(f), Low: i.Low, High: i.High, Alone: i.Alone, Step: i.Step})
+	}
+	return all
 }
 
 // judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
-func (r *Report) judgeLog(log *Log, rows []emulate.Forecast, byCall map[loggedCall]*emulate.Forecast) {
-	times := log.times(byCall)
-	var samples []testslog.Sample
+func (r *Report) judgeLog(log *tables.Table, rows []emulate.Forecast, byCall map[loggedCall]*emulate.Forecast) {
+	times := loggedTimes(log, byCall)
+	var modelled []int
 	for i := range times {
-		times[i].check(r.Ranks)
-		if times[i].modelled() {
-			samples = append(samples, times[i].sample())
+		if times[i].check(r.Ranks); times[i].modelled() {
+			modelled = append(modelled, i)
 		}
 	}
-	fixed, steps := r.fixedCost(samples), time.Duration(0)
+	fixed, steps := r.fixedCost(samplesOf(times, modelled)), time.Duration(0)
 	if r.NodeTime == "" {
 		steps = stepCost(rows)
 	}
@@ -99,14 +106,14 @@ func (r *Report) explain(times []loggedTime, fixed time.Duration) {
 	}
 }
 
-// times lists the times of the log in its order.
-func (l *Log) times(byCall map[loggedCall]*emulate.Forecast) []loggedTime {
+// loggedTimes lists the times of a log in its order.
+func loggedTimes(log *tables.Table, byCall map[loggedCall]*emulate.Forecast) []loggedTime {
 	var times []loggedTime
-	for _, row := range l.table.Rows {
+	for _, row := range log.Rows {
 		op, err := row.RedOp()
 		call := loggedCall{row.Size, op}
 		t := loggedTime{line: row.Line, call: call, half: &row.OutOfPlace}
-		if err == nil { // Configure refuses other operators
+		if err == nil { // tables.Table.Configure refuses other operators
 			t.forecast = forecastOf(call, byCall)
 		}
 		times = append(times, t)
@@ -201,11 +208,7 @@ func bySeries(times []loggedTime, belongs func(*loggedTime) bool) [][]int {
 func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Comparison {
 	all := make([]testslog.Comparison, len(times))
 	for _, indices := range bySeries(times, (*loggedTime).modelled) {
-		var samples []testslog.Sample
-		for _, i := range indices {
-			samples = append(samples, times[i].sample())
-		}
-		for k, c := range testslog.Neighbours(samples, fixed) {
+		for k, c := range testslog.Neighbours(samplesOf(times, indices), fixed) {
 			all[indices[k]] = c
 		}
 	}

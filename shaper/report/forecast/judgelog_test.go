@@ -15,11 +15,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
-// forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set nics_per_node=8
-// --set nvlinks_per_gpu=18 -b 8 -e 8G` prints with NCCL 2.22.3: algorithm, protocol, expected us, busiest hop us, bound us.
-// The latencies are from NCCL's log.
+// forecast16 is what `ddlemu expect allreduce --profile ndr400 --ranks 16 --nodes 2 --set gpus_per_node=8 --set
+// nics_per_node=8 --set nvlinks_per_gpu=18 -b 8 -e 8G` prints with NCCL 2.22.3: algorithm, protocol, expected us,
+// busiest hop us, bound us. The latencies are from NCCL's log.
 const forecast16 = `8 Tree LL 2.47 0.01 0
 16 Tree LL 2.47 0.01 0
 32 Tree LL 2.47 0.01 0
@@ -121,13 +122,18 @@ func nvlsTimes(rows []emulate.Forecast) [][2]float64 {
 	return times
 }
 
-func judge(t *testing.T, rows []emulate.Forecast, times [][2]float64) *Report {
+func readLog(t *testing.T, text string) *tables.Table {
 	t.Helper()
-	log, err := ReadLog(strings.NewReader(tableOf(rows, times)))
+	file, err := tables.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewReport(rows, 16, log)
+	return file.Tables[0]
+}
+
+func judge(t *testing.T, rows []emulate.Forecast, times [][2]float64) *Report {
+	t.Helper()
+	return NewReport(rows, 16, readLog(t, tableOf(rows, times)))
 }
 
 func bad(r *Report) []string {
@@ -292,6 +298,25 @@ func TestBandwidthsOfSends(t *testing.T) {
 			half: &testslog.Half{Time: f.Time, AlgBW: tc.algo, BusBW: tc.bus}, forecast: &f}
 		if l.check(4); (l.found.Word == testslog.Contradictory) != tc.contradict {
 			t.Errorf("%v, algbw %.2f, busbw %.2f: %v %s", tc.coll, tc.algo, tc.bus, l.found.Word, l.found.Cause)
+		}
+	}
+}
+
+// A fabric has at least two nodes, so a log of one host is no reason to ask for one.
+func TestOtherNodes(t *testing.T) {
+	for _, test := range []struct {
+		hosts, nodes int
+		want         string
+	}{
+		{0, 2, "[]"},
+		{2, 2, "[]"},
+		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
+		{1, 2,
+			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
+				"and the links of a fabric are between nodes]"},
+	} {
+		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
+			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)
 		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
-// Ports are the NICs of a node of the fabric that a log is judged on.
-type Ports struct {
+// ports are the NICs of a node of the fabric that a log is judged on.
+type ports struct {
 	Number  int     // of a node
 	Line    float64 // line rate of one, bits per second
 	Payload float64 // of which payload, bits per second
@@ -34,10 +35,10 @@ const (
 // portRates are the rates of NICs on the market, in Gb/s.
 var portRates = []float64{1, 10, 25, 40, 50, 56, 100, 200, 400}
 
-// JudgeNetwork adds a line to the summary if the largest calls of the log say that the NICs of a node carry much less
+// judgeNetwork adds a line to the summary if the largest calls of the log say that the NICs of a node carry much less
 // together than the NICs of the fabric can: by fewer or slower ports, and by what NCCL's own lines say, if the log has
 // some.
-func (r *Report) JudgeNetwork(p Ports, log *Log) {
+func (r *Report) judgeNetwork(p ports, log *tables.Table) {
 	share := r.slowShare()
 	if share == 0 || p.Number < 1 || p.Payload <= 0 {
 		return
@@ -48,7 +49,7 @@ func (r *Report) JudgeNetwork(p Ports, log *Log) {
 	if like := p.like(share); like != "" {
 		text += ": as much as " + like
 	}
-	r.Summary = append(r.Summary, text+"; "+netText(log.System().Net, p.Number))
+	r.Summary = append(r.Summary, text+"; "+netText(log.Log.System.Net, p.Number))
 }
 
 // slowShare is the share of their rate at which the NICs carried the largest calls of the log, by the bytes that any
@@ -83,7 +84,7 @@ func (r *Report) slowShare() float64 {
 }
 
 // like names the fewer or slower ports that carry this share of what all can; "" if none do.
-func (p *Ports) like(share float64) string {
+func (p *ports) like(share float64) string {
 	var all []string
 	needed := share * float64(p.Number)
 	if few := int(math.Ceil(needed)); few < p.Number && needed >= leastUse*float64(few) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Times of all_reduce on 2 nodes of 8 H100 with 8 ports of 400 Gb/s (NVIDIA/nccl-tests issue 290), with the time of the
@@ -18,10 +19,10 @@ var issue290 = []JudgedTime{
 }
 
 func TestJudgeNetwork(t *testing.T) {
-	ndr := Ports{Number: 8, Line: 400e9, Payload: 8 * 49.3e9}
+	ndr := ports{Number: 8, Line: 400e9, Payload: 8 * 49.3e9}
 	for _, tc := range []struct {
 		name  string
-		ports Ports
+		ports ports
 		log   testslog.Net
 		scale float64 // of the times
 		spoil func([]JudgedTime)
@@ -37,7 +38,7 @@ func TestJudgeNetwork(t *testing.T) {
 			want: []string{"carry 10 GB/s", "1 of 8 NICs", "used sockets (NET/Socket) instead of RDMA", "; 1 of 8 NICs"}},
 		{name: "all in use", ports: ndr, log: testslog.Net{Name: "IB", NICs: 8, Ends: 64, Direct: 64},
 			want: []string{"used all NICs, with GPUDirect: look at the rate"}},
-		{name: "one port", ports: Ports{Number: 1, Line: 400e9, Payload: 8 * 49.3e9},
+		{name: "one port", ports: ports{Number: 1, Line: 400e9, Payload: 8 * 49.3e9},
 			want: []string{"21 % of what 1 port of 400 Gb/s can carry: as much as ports of 100 Gb/s;"}},
 		{name: "not like fewer", ports: ndr, scale: 0.27, want: []string{"carry 302 GB/s, 77 % of what 8 ports",
 			"as much as 7 of 8 NICs;"}},
@@ -54,7 +55,7 @@ func TestJudgeNetwork(t *testing.T) {
 			}
 		}},
 	} {
-		r, log := &Report{}, &Log{table: &testslog.Test{System: testslog.System{Net: tc.log}}}
+		r, log := &Report{}, &tables.Table{Log: testslog.Test{System: testslog.System{Net: tc.log}}}
 		for _, j := range issue290 {
 			if j.Word = testslog.Slower; tc.scale > 0 {
 				j.TimeUS *= tc.scale
@@ -64,7 +65,7 @@ func TestJudgeNetwork(t *testing.T) {
 		if tc.spoil != nil {
 			tc.spoil(r.Log)
 		}
-		r.JudgeNetwork(tc.ports, log)
+		r.judgeNetwork(tc.ports, log)
 		text := strings.Join(r.Summary, "\n")
 		if len(tc.want) == 0 && text != "" {
 			t.Errorf("%s: %s", tc.name, text)

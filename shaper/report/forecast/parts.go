@@ -82,9 +82,9 @@ func (p *Parts) Of(name string) PartTime {
 // US is the mean time of a call.
 func (p *Parts) US() float64 { return float64(p.NS) / float64(1000*p.Calls) }
 
-// Explain adds to each row where its time goes, if the forecast says so, and notes of which rows not all calls were
+// explainRows adds to each row where its time goes, if the forecast says so, and notes of which rows not all calls were
 // explained.
-func (r *Report) Explain(rows []emulate.Forecast, c *configs.Fabric) {
+func (r *Report) explainRows(rows []emulate.Forecast, c *configs.Fabric) {
 	for i := range rows {
 		f := &rows[i]
 		if r.Rows[i].Parts = PartsOf(f.Explained, c); f.Explained != nil && f.Explained.Calls < f.Case.Iters {

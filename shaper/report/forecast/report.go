@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Report is a forecast and, if a log was given, the judgement of each of its times. Times are microseconds.
@@ -121,7 +122,7 @@ type JudgedTime struct {
 }
 
 // NewReport reports rows, and judges log by them if it is not nil.
-func NewReport(rows []emulate.Forecast, ranks int, log *Log) *Report {
+func NewReport(rows []emulate.Forecast, ranks int, log *tables.Table) *Report {
 	r := &Report{Ranks: ranks, Rows: []ReportRow{}, HasLog: log != nil}
 	byCall := map[loggedCall]*emulate.Forecast{}
 	for i := range rows {
@@ -138,7 +139,7 @@ func NewReport(rows []emulate.Forecast, ranks int, log *Log) *Report {
 		r.collective = rows[0].Case.Collective
 	}
 	r.judgeLog(log, rows, byCall)
-	r.Cut, r.Odd, r.OutOfBounds, r.Notes = log.table.Cut, log.table.Odd, log.table.OutOfBounds, log.Notes()
+	r.Cut, r.Odd, r.OutOfBounds, r.Notes = log.Log.Cut, log.Log.Odd, log.Log.OutOfBounds, log.Notes()
 	r.Summary = r.summary()
 	return r
 }

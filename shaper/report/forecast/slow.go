@@ -5,6 +5,7 @@ package forecast
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -28,8 +29,6 @@ type SlowRange struct {
 	BeyondMS [2]float64 `json:"beyond_ms,omitzero"`
 	// Causes are the likely ones, the one that explains the times best first.
 	Causes []Cause `json:"causes,omitempty"`
-
-	op nccl.RedOp
 }
 
 // Cause is a likely cause of slower times.
@@ -44,8 +43,7 @@ type Cause struct {
 // judgeByIntervals judges times by how far healthy clusters are from the model.
 func (r *Report) judgeByIntervals(times []loggedTime) {
 	for _, indices := range bySeries(times, (*loggedTime).modelled) {
-		points := pointsOf(times, indices)
-		for k, word := range testslog.JudgePoints(points) {
+		for k, word := range testslog.JudgePoints(samplesOf(times, indices)) {
 			t := &times[indices[k]]
 			t.found = testslog.Finding{Word: word}
 			given := givenOf(t.forecast, 0, 0)
@@ -61,16 +59,6 @@ func (r *Report) judgeByIntervals(times []loggedTime) {
 			}
 		}
 	}
-}
-
-func pointsOf(times []loggedTime, indices []int) (points []testslog.Point) {
-	for _, k := range indices {
-		t := &times[k]
-		i := intervalOf(t.forecast)
-		points = append(points, testslog.Point{Size: t.call.size, Time: t.half.Time, Model: expectedTime(t.forecast),
-			Low: i.Low, High: i.High, Alone: i.Alone, Step: i.Step})
-	}
-	return points
 }
 
 // intervalOf is how far a time may be from the expected one: by the tables of its class, or by testslog.SlowOff if
@@ -99,7 +87,7 @@ func nameStalls(times []loggedTime) {
 			(t.found.Word.Good() || t.found.Word == testslog.Slower || t.found.Word == testslog.Dip)
 	}
 	for _, indices := range bySeries(times, timed) {
-		for k, word := range testslog.JudgePoints(pointsOf(times, indices)) {
+		for k, word := range testslog.JudgePoints(samplesOf(times, indices)) {
 			if t := &times[indices[k]]; word == testslog.Stall {
 				t.found = testslog.Finding{Word: word, Cause: stallText(t.half.Time - t.forecast.Time)}
 			}
@@ -115,55 +103,56 @@ func stallText(beyond time.Duration) string {
 
 // findSlow finds the ranges of sizes that are slower than expected, the worst first.
 func (r *Report) findSlow(times []loggedTime) {
-	type call struct {
-		op   nccl.RedOp
-		size int64
-	}
-	seen := map[call]*SlowRange{}
-	var all []*SlowRange
-	sizes := map[nccl.RedOp][]int64{}
+	bySize := map[nccl.RedOp]map[int64]*SlowRange{} // nil: not slow
 	for i := range times {
 		t := &times[i]
 		if t.forecast == nil || !t.forecast.Known {
 			continue
 		}
-		c := call{t.call.op, t.call.size}
-		if !slices.Contains(sizes[c.op], c.size) {
-			sizes[c.op] = append(sizes[c.op], c.size)
+		sizes := bySize[t.call.op]
+		if sizes == nil {
+			sizes = map[int64]*SlowRange{}
+			bySize[t.call.op] = sizes
 		}
-		word := t.found.Word
-		// Without the time of nodes, a dip is named by its neighbours, and not by the model.
-		if word != testslog.Slower && word != testslog.Stall && (word != testslog.Dip || r.NodeTime == "") {
-			continue
+		if before, one := sizes[t.call.size], t.slow(r.NodeTime != ""); before != nil && one != nil {
+			before.join(one)
+		} else {
+			sizes[t.call.size] = cmp.Or(before, one)
 		}
-		factor := float64(t.half.Time) / float64(max(expectedTime(t.forecast), 1))
-		ms := (t.half.Time - expectedTime(t.forecast)).Seconds() * 1e3
-		one := SlowRange{c.size, c.size, word, factor, factor, [2]float64{ms, ms}, nil, c.op}
-		if before := seen[c]; before != nil {
-			before.join(&one)
-			continue
-		}
-		seen[c] = &one
-		all = append(all, &one)
 	}
-	slices.SortStableFunc(all, func(a, b *SlowRange) int {
-		return cmp.Or(cmp.Compare(a.op, b.op), cmp.Compare(a.From, b.From))
-	})
-	var joined []SlowRange
+	var all []*SlowRange
+	for _, op := range slices.Sorted(maps.Keys(bySize)) {
+		var last *SlowRange // of the size before
+		for _, size := range slices.Sorted(maps.Keys(bySize[op])) {
+			s := bySize[op][size]
+			if s != nil && last != nil && (s.Word == testslog.Stall) == (last.Word == testslog.Stall) {
+				last.join(s)
+				continue
+			}
+			if last = s; s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *SlowRange) int { return cmp.Compare(b.Most, a.Most) })
 	for _, s := range all {
-		if n := len(joined); n > 0 && joined[n-1].continuesWith(s, sizes[s.op]) {
-			joined[n-1].join(s)
-			continue
+		if s.Word != testslog.Stall {
+			s.BeyondMS = [2]float64{}
 		}
-		joined = append(joined, *s)
+		r.Slow = append(r.Slow, *s)
 	}
-	for i := range joined {
-		if joined[i].Word != testslog.Stall {
-			joined[i].BeyondMS = [2]float64{}
-		}
+}
+
+// slow is the range of one time that is slower than expected; nil if it is not. Without the time of nodes, a dip is
+// named by its neighbours, and not by the model.
+func (t *loggedTime) slow(nodeTime bool) *SlowRange {
+	word, want := t.found.Word, expectedTime(t.forecast)
+	if word != testslog.Slower && word != testslog.Stall && (word != testslog.Dip || !nodeTime) {
+		return nil
 	}
-	slices.SortStableFunc(joined, func(a, b SlowRange) int { return cmp.Compare(b.Most, a.Most) })
-	r.Slow = joined
+	factor, ms := float64(t.half.Time)/float64(max(want, 1)), (t.half.Time-want).Seconds()*1e3
+	return &SlowRange{From: t.call.size, To: t.call.size, Word: word, Least: factor, Most: factor,
+		BeyondMS: [2]float64{ms, ms}}
 }
 
 // join adds a range to s. What is a dip in one half and slower in another is slower.
@@ -181,14 +170,8 @@ func (s *SlowRange) join(o *SlowRange) {
 	s.BeyondMS = [2]float64{min(s.BeyondMS[0], o.BeyondMS[0]), max(s.BeyondMS[1], o.BeyondMS[1])}
 }
 
-// continuesWith says whether o is the next of the log's sizes after s, and as much a stall.
-func (s *SlowRange) continuesWith(o *SlowRange, sizes []int64) bool {
-	return s.op == o.op && (s.Word == testslog.Stall) == (o.Word == testslog.Stall) &&
-		!slices.ContainsFunc(sizes, func(size int64) bool { return size > s.To && size < o.From })
-}
-
-// NameSlow adds the slow ranges to the summary, the worst first.
-func (r *Report) NameSlow() {
+// nameSlow adds the slow ranges to the summary, the worst first.
+func (r *Report) nameSlow() {
 	var lines []string
 	for i := range r.Slow {
 		lines = append(lines, r.Slow[i].Text())

@@ -62,7 +62,7 @@ func (s *Sweep) Changes() []string {
 // Conclusions say for each size where the network stops mattering: sizes that follow each other and have the same
 // answer are one sentence. There are none if the values have no order.
 func (s *Sweep) Conclusions() (out []string) {
-	order := slices.DeleteFunc(s.SlowFirst(), func(i int) bool { return i >= len(s.Reports) })
+	order := s.Played(len(s.Reports))
 	if len(order) < 2 {
 		return nil
 	}
@@ -118,26 +118,18 @@ func (s *Sweep) Reversals() (out []string) {
 
 // SweepReport is a [Sweep] as JSON.
 type SweepReport struct {
-	Param       string        `json:"param"`
-	Points      []PointReport `json:"points"`
-	Conclusions []string      `json:"conclusions,omitempty"`
-	Changes     []string      `json:"changes,omitempty"` // of NCCL's choices from one value to the next
-	Reversals   []string      `json:"reversals,omitempty"`
-	Verdict     string        `json:"verdict,omitempty"` // incomplete if it was interrupted
-}
-
-// PointReport is the expectation at one value.
-type PointReport struct {
-	Value  string  `json:"value"`
-	Result *Report `json:"result"`
+	Param       string                 `json:"param"`
+	Points      []sweep.Point[*Report] `json:"points"`
+	Conclusions []string               `json:"conclusions,omitempty"`
+	Changes     []string               `json:"changes,omitempty"` // of NCCL's choices from one value to the next
+	Reversals   []string               `json:"reversals,omitempty"`
+	Verdict     string                 `json:"verdict,omitempty"` // incomplete if it was interrupted
 }
 
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
-	out := &SweepReport{Param: s.Param, Conclusions: s.Conclusions(), Changes: s.Changes(), Reversals: s.Reversals()}
-	for i, r := range s.Reports {
-		out.Points = append(out.Points, PointReport{s.List[i].Text, r})
-	}
+	out := &SweepReport{Param: s.Param, Conclusions: s.Conclusions(), Changes: s.Changes(), Reversals: s.Reversals(),
+		Points: sweep.Points(s.Values, len(s.Reports), func(i int) *Report { return s.Reports[i] })}
 	if len(s.Reports) < len(s.List) {
 		out.Verdict = verdict.Incomplete
 	}

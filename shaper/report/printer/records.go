@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
@@ -137,6 +136,10 @@ func (p *jsonPrinter) End(s bench.Summary) error {
 	return encoder.Encode(p.document)
 }
 
+// csvColumns are the keys of a record that CSV has.
+var csvColumns = []string{"size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs",
+	"wrong", "expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto", "channels"}
+
 type csvPrinter struct {
 	w     io.Writer
 	notIn []string // see [bench.Header.NotIn]
@@ -170,38 +173,26 @@ func (p *csvPrinter) Begin(h bench.Header) error {
 	if _, err := io.WriteString(p.w, b.String()); err != nil {
 		return err
 	}
-	return p.write("size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
-		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto", "channels")
+	return p.write(csvColumns...)
 }
 
-// Row writes a row's measurements.
+// Row writes a row's measurements: the values of their JSON, nothing for null.
 func (p *csvPrinter) Row(r bench.Row) error {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	optional := func(v *float64) string {
-		if v == nil {
-			return ""
-		}
-		return number(*v)
-	}
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
 	for _, rec := range records(r) {
-		wrong, channels := "", ""
-		if rec.Wrong != nil {
-			wrong = strconv.FormatInt(*rec.Wrong, 10)
-		}
-		if rec.Channels != nil {
-			channels = strconv.Itoa(*rec.Channels)
-		}
-		err := p.write(strconv.FormatInt(rec.Size, 10), strconv.FormatInt(rec.Count, 10), rec.Type, rec.RedOp,
-			strconv.Itoa(rec.Root), strconv.FormatBool(rec.InPlace), number(rec.TimeUS), number(rec.AlgBW),
-			number(rec.BusBW), wrong, optional(rec.ExpectedUS), optional(rec.DiffPercent), number(rec.TimeMinUS),
-			number(rec.TimeMaxUS), text(rec.Algo), text(rec.Proto), channels)
+		document, err := json.Marshal(rec)
 		if err != nil {
+			return err
+		}
+		var values map[string]json.RawMessage
+		if err := json.Unmarshal(document, &values); err != nil {
+			return err
+		}
+		var fields []string
+		for _, name := range csvColumns {
+			text := strings.Trim(string(values[name]), `"`)
+			fields = append(fields, strings.TrimPrefix(text, "null"))
+		}
+		if err := p.write(fields...); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package printer prints the rows of a bench: nccl-tests' table, JSON and comma-separated values.
 package printer
 
 import (

@@ -25,21 +25,10 @@ type Sweep struct {
 // step is the mean time of a step at a value.
 func (s *Sweep) step(i int) time.Duration { return s.Results[i].Mean().Time }
 
-// played are the places of the values that have results, from the slowest network to the fastest; nil if they have no
-// order.
-func (s *Sweep) played() (out []int) {
-	for _, i := range s.SlowFirst() {
-		if i < len(s.Results) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
 // Enough is the place of the slowest network from which on a step is at most 5 % longer than on the fastest one; -1 if
 // the values have no order.
 func (s *Sweep) Enough() int {
-	order := s.played()
+	order := s.Played(len(s.Results))
 	if order == nil {
 		return -1
 	}
@@ -52,7 +41,7 @@ func (s *Sweep) Enough() int {
 
 // Conclusion says in a sentence where the network stops mattering, or, if the values have no order, which is the best.
 func (s *Sweep) Conclusion() string {
-	order := s.played()
+	order := s.Played(len(s.Results))
 	switch {
 	case len(s.Results) == 1:
 		return "one value was played: that does not say where the network stops mattering"
@@ -199,8 +188,8 @@ func (t *text) unlessForecast(text string) string {
 
 // SweepReport is a [Sweep] as JSON.
 type SweepReport struct {
-	Param  string        `json:"param"`
-	Points []PointReport `json:"points"`
+	Param  string                 `json:"param"`
+	Points []sweep.Point[*Report] `json:"points"`
 	// a slower one may be too, if this is the slowest of the sweep; "" if the values have no order
 	Enough     string   `json:"enough"`
 	Conclusion string   `json:"conclusion"`
@@ -209,21 +198,13 @@ type SweepReport struct {
 	Verdict    string   `json:"verdict"` // "" for a forecast
 }
 
-// PointReport is the workload at one value.
-type PointReport struct {
-	Value  string  `json:"value"`
-	Result *Report `json:"result"`
-}
-
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
 	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(),
+		Points:  sweep.Points(s.Values, len(s.Results), func(i int) *Report { return s.Results[i].Report() }),
 		Verdict: s.Word()}
 	if enough := s.Enough(); enough >= 0 {
 		out.Enough = s.List[enough].Text
-	}
-	for i, r := range s.Results {
-		out.Points = append(out.Points, PointReport{s.List[i].Text, r.Report()})
 	}
 	return out
 }

@@ -196,6 +196,25 @@ func (v *Values) SlowFirst() []int {
 	return out
 }
 
+// Played are the places of the first n values, from the slowest network to the fastest; nil if they have no order.
+func (v *Values) Played(n int) []int {
+	return slices.DeleteFunc(v.SlowFirst(), func(i int) bool { return i >= n })
+}
+
+// Point is what comes out at one value, as JSON.
+type Point[R any] struct {
+	Value  string `json:"value"`
+	Result R      `json:"result"`
+}
+
+// Points are what comes out at the first n values.
+func Points[R any](v *Values, n int, result func(i int) R) (all []Point[R]) {
+	for i := range n {
+		all = append(all, Point[R]{v.List[i].Text, result(i)})
+	}
+	return all
+}
+
 // At is where a value stands on the axis of a plot, which is logarithmic: at its number, or, if some have none above
 // 0, at its place in the list.
 func (v *Values) At(i int) float64 {

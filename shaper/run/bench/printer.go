@@ -93,3 +93,35 @@ type Printer interface {
 	Row(Row) error
 	End(Summary) error
 }
+
+// Recording is a printer that keeps what it is told until Play.
+type Recording struct {
+	To      Printer // for Play
+	Header  *Header // nil before Begin
+	Rows    []Row
+	Summary *Summary // nil before End
+}
+
+// Begin replaces what was kept of an earlier run.
+func (r *Recording) Begin(h Header) error { *r = Recording{To: r.To, Header: &h}; return nil }
+
+// Row keeps a row.
+func (r *Recording) Row(row Row) error { r.Rows = append(r.Rows, row); return nil }
+
+// End keeps the summary.
+func (r *Recording) End(s Summary) error { r.Summary = &s; return nil }
+
+// Play prints what was kept; r may be nil.
+func (r *Recording) Play() error {
+	if r == nil || r.Header == nil {
+		return nil
+	}
+	err := r.To.Begin(*r.Header)
+	for i := 0; i < len(r.Rows) && err == nil; i++ {
+		err = r.To.Row(r.Rows[i])
+	}
+	if err == nil && r.Summary != nil {
+		err = r.To.End(*r.Summary)
+	}
+	return err
+}

@@ -22,7 +22,7 @@ const Doublings = 2
 type complete struct {
 	number int
 	out    Outcome
-	table  *deferred // nil if it was printed
+	table  *bench.Recording // nil if it was printed
 }
 
 // attempts calls attempt until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
@@ -34,9 +34,9 @@ func (o *Options) attempts(ctx context.Context, why string,
 	for n := 1; ; n++ {
 		more := n <= Doublings && o.Scale != nil && o.Shared == ""
 		printer := o.Output.Printer()
-		var table *deferred
+		var table *bench.Recording
 		if o.Output.LastOnly && (more || before != nil) {
-			table = &deferred{to: printer}
+			table = &bench.Recording{To: printer}
 			printer = table
 		}
 		began := time.Now()
@@ -46,14 +46,14 @@ func (o *Options) attempts(ctx context.Context, why string,
 			return o.keep(ctx, before, out, err)
 		}
 		if again := err == nil && out.Verdict.SlowHost && more; !again {
-			return out, errors.Join(err, table.play())
+			return out, errors.Join(err, table.Play())
 		}
 		next := min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
 		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.Allows(took) {
 			fmt.Fprintf(o.Log,
 				"ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n",
 				o.Budget.Text(), out.Scale, next, took.Round(time.Second))
-			return out, table.play()
+			return out, table.Play()
 		}
 		o.Config.TimeScale = next
 		if o.Config.TimeScale != out.Scale {
@@ -82,10 +82,10 @@ func (o *Options) keep(ctx context.Context, before *complete, out Outcome, err e
 	}
 	if t := before.table; t != nil {
 		end := bench.NewSummary(kept.Result, *v, o.Output.More)
-		end.Budget = t.end.Budget
-		t.end = &end
+		end.Budget = t.Summary.Budget
+		t.Summary = &end
 	}
-	return kept, errors.Join(err, before.table.play())
+	return kept, errors.Join(err, before.table.Play())
 }
 
 // attemptName is an attempt in a sentence.

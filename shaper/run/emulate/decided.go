@@ -98,12 +98,9 @@ func (m *NodeModel) Expect(ctx context.Context, i int, t *configs.GPUTime) (benc
 	f := *m.fabric
 	gpu := *f.Config.GPU
 	gpu.Time, f.Config.GPU, f.Config.NodeTime = t, &gpu, true
-	c := m.Cases[i]
-	c.Iters = m.o.Bench.Iters
-	times := expected.New(&f, m.o.Node(&f), m.o.Variable)
-	e, known := times.Of(ctx, c)
-	if !known {
-		return e, errors.New(times.Problem)
+	row := m.o.forecast(ctx, expected.New(&f, m.o.Node(&f), m.o.Variable), m.Cases[i])
+	if !row.Known {
+		return row.Expectation, errors.New(row.Problem)
 	}
-	return e, nil
+	return row.Expectation, nil
 }

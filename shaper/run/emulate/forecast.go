@@ -196,6 +196,7 @@ func (o *Options) Class(c *configs.Fabric, of nccl.Collective) intervals.Class {
 	return class
 }
 
+// forecast calculates one call from NCCL's decision on it.
 func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {
 	c.Iters = o.Bench.Iters
 	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c), Tuner: o.tunerOfCluster()}

@@ -348,9 +348,9 @@ func TestNeededScale(t *testing.T) {
 	}
 }
 
-func TestDeferredPrintsInOrder(t *testing.T) {
+func TestRecordingPrintsInOrder(t *testing.T) {
 	var now, later strings.Builder
-	d := &deferred{to: printer.NewCSV(&later)}
+	d := &bench.Recording{To: printer.NewCSV(&later)}
 	for _, p := range []bench.Printer{printer.NewCSV(&now), d} {
 		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}),
 			p.End(bench.Summary{Verdict: verdict.New(nil)})); err != nil {
@@ -360,10 +360,10 @@ func TestDeferredPrintsInOrder(t *testing.T) {
 	if later.Len() != 0 {
 		t.Errorf("printed before play: %q", later.String())
 	}
-	if err := d.play(); err != nil || later.String() != now.String() || now.Len() == 0 {
+	if err := d.Play(); err != nil || later.String() != now.String() || now.Len() == 0 {
 		t.Errorf("%v: %q, want %q", err, later.String(), now.String())
 	}
-	if err := (*deferred)(nil).play(); err != nil {
+	if err := (*bench.Recording)(nil).Play(); err != nil {
 		t.Error(err)
 	}
 }

@@ -94,7 +94,7 @@ const (
 
 // probed is a run of the probe.
 func probed(ctx context.Context, p *Options) (Outcome, error) {
-	return p.attempt(ctx, nil, &deferred{})
+	return p.attempt(ctx, nil, &bench.Recording{})
 }
 
 // probe measures the smallest size by run, and raises the time scale if necessary.

@@ -52,8 +52,7 @@ func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step,
 		s := &steps[i]
 		end := begin + float64(s.Time)*scale
 		if ranks[s.Slowest] == nil {
-			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest], until[s.Slowest]),
-				active: map[part]int{}}
+			ranks[s.Slowest] = newDivider(plans[s.Slowest], spans[s.Slowest], until[s.Slowest])
 		}
 		found, waited := ranks[s.Slowest].divide(int64(begin), int64(end), sums)
 		for _, what := range found {
@@ -74,8 +73,10 @@ func compose(plans []*plan, spans [][]bench.Span, until [][]int64, steps []Step,
 	return out
 }
 
-// edgesOf are the edges of a rank's operations in the order of their times.
-func edgesOf(p *plan, spans []bench.Span, until []int64) (out []edge) {
+// newDivider divides the time of a rank's operations. until is, by item, when all ranks were ready that it waited for;
+// nil if waiting does not matter.
+func newDivider(p *plan, spans []bench.Span, until []int64) *divider {
+	var out []edge
 	add := func(what string, waiting bool, from, to int64) {
 		if from < to {
 			out = append(out, edge{from, part{what, waiting}, true}, edge{to, part{what, waiting}, false})
@@ -92,13 +93,16 @@ func edgesOf(p *plan, spans []bench.Span, until []int64) (out []edge) {
 			if it.calls[0].what.Kind == workload.Coll {
 				what = string(it.calls[0].what.Func)
 			}
-			all := min(max(until[i], span.Ready), span.End)
+			all := span.Ready
+			if until != nil {
+				all = min(max(until[i], all), span.End)
+			}
 			add(what, true, span.Ready, all)
 			add(what, false, all, span.End)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
-	return out
+	return &divider{edges: out, active: map[part]int{}}
 }
 
 // divider divides the time of one rank, from its beginning on.
@@ -107,6 +111,7 @@ type divider struct {
 	next   int          // edge
 	active map[part]int // that run
 	calls  int          // of them, those that are no computation
+	hidden int64        // for how long calls and a computation ran at once
 }
 
 // divide adds the times between begin and end to sums, and returns the functions that have some, and for how long they
@@ -137,7 +142,9 @@ func (d *divider) add(took float64, sums map[part]float64) float64 {
 	switch {
 	case took <= 0:
 	case d.active[part{Computation, false}] > 0:
-		sums[part{Computation, false}] += took
+		if sums[part{Computation, false}] += took; d.calls > 0 {
+			d.hidden += int64(took)
+		}
 	case d.calls == 0:
 		sums[part{Idle, false}] += took
 	default:

@@ -55,7 +55,7 @@ type Facts struct {
 
 // used are the communicators that operations name, in order.
 func used(ix *workload.Index) []int32 {
-	called := make([]bool, len(ix.Comms))
+	called := map[int32]bool{}
 	for i := range ix.Programs {
 		p := &ix.Programs[i]
 		for n := range p.Calls {
@@ -68,13 +68,7 @@ func used(ix *workload.Index) []int32 {
 			}
 		}
 	}
-	var out []int32
-	for i, is := range called {
-		if is {
-			out = append(out, int32(i))
-		}
-	}
-	return out
+	return slices.Sorted(maps.Keys(called))
 }
 
 // connect makes the communicators.
@@ -111,22 +105,18 @@ func (a *attempt) connect(ctx context.Context) error {
 // connectAll makes a communicator of all ranks if some rank is in none of comms: with its first communicator a process
 // joins the job and its clock.
 func (a *attempt) connectAll(ctx context.Context, comms []int32) error {
-	all := make([]int, a.o.Workload.Workload.Head.Ranks)
-	missing := len(all)
-	in := make([]bool, len(all))
-	for i := range all {
-		all[i] = i
-	}
+	in := map[int]bool{}
 	for _, c := range comms {
 		for _, rank := range a.o.Workload.Comms[c].Ranks {
-			if !in[rank] {
-				in[rank] = true
-				missing--
-			}
+			in[rank] = true
 		}
 	}
-	if missing == 0 {
+	all := make([]int, a.o.Workload.Workload.Head.Ranks)
+	if len(in) == len(all) {
 		return nil
+	}
+	for i := range all {
+		all[i] = i
 	}
 	if err := a.ranks.InitComm(ctx, bench.Comm{Name: "all", Ranks: all}); err != nil {
 		return fmt.Errorf("communicator of all ranks: %w", err)
@@ -291,10 +281,9 @@ func (f *Facts) choice(c *Calls) {
 
 // nodesOf is the number of nodes of the ranks of a communicator.
 func (f *Facts) nodesOf(comm int32) int {
-	var nodes []int
+	nodes := map[int]bool{}
 	for _, rank := range f.Workload.Comms[comm].Ranks {
-		nodes = append(nodes, f.Node(rank))
+		nodes[f.Node(rank)] = true
 	}
-	slices.Sort(nodes)
-	return len(slices.Compact(nodes))
+	return len(nodes)
 }

@@ -48,15 +48,8 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1), Usual: usualOf(plans),
-		Notes: notes}
-	met := meet(a.o.Workload, plans, spans)
-	r.Composition = compose(plans, spans, met.until, r.Steps, 1)
-	for _, s := range r.Steps {
-		r.Time += s.Time
-	}
-	r.Calls, r.Inside = measureCalls(met.all, 1), a.facts.insideOf(met.all)
-	a.facts.choices(r)
+	r := &Result{Facts: a.facts, Forecast: true, Usual: usualOf(plans), Notes: notes}
+	a.facts.measure(r, plans, spans, 1)
 	if a.o.Interval {
 		if r.Interval, err = a.facts.intervalOf(ctx, r.Steps); err != nil {
 			return nil, err

@@ -3,8 +3,6 @@
 package play
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -57,66 +55,6 @@ type Calls struct {
 	Expected time.Duration
 }
 
-// interval is a range of time in ns.
-type interval struct{ from, to int64 }
-
-// union sorts intervals and joins those that overlap.
-func union(all []interval) []interval {
-	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
-	var out []interval
-	for _, i := range all {
-		if n := len(out); n > 0 && i.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, i.to)
-		} else if i.to > i.from {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// within is the part of a union in a window.
-func within(all []interval, window interval) []interval {
-	first, _ := slices.BinarySearchFunc(all, window.from, func(i interval, from int64) int {
-		if i.to <= from {
-			return -1
-		}
-		return 1
-	})
-	var out []interval
-	for _, i := range all[first:] {
-		if i.from >= window.to {
-			break
-		}
-		out = append(out, interval{max(i.from, window.from), min(i.to, window.to)})
-	}
-	return out
-}
-
-func length(all []interval) (sum int64) {
-	for _, i := range all {
-		sum += i.to - i.from
-	}
-	return sum
-}
-
-// busy is when a rank computed, and when it communicated.
-type busy struct{ compute, communicate []interval }
-
-func busyOf(p *plan, spans []bench.Span) busy {
-	var b busy
-	for i := range p.items {
-		at := interval{spans[i].Ready, spans[i].End}
-		switch p.items[i].op.Kind {
-		case workload.Calc:
-			b.compute = append(b.compute, at)
-		case workload.Wait:
-		default:
-			b.communicate = append(b.communicate, at)
-		}
-	}
-	return busy{union(b.compute), union(b.communicate)}
-}
-
 // ends are the times at which a rank ended its steps.
 func (p *plan) ends(spans []bench.Span) []int64 {
 	ends := make([]int64, len(p.marks))
@@ -138,28 +76,28 @@ func measureSteps(plans []*plan, spans [][]bench.Span, scale float64) []Step {
 		ends = append(ends, p.ends(spans[r]))
 		count = max(count, len(p.marks))
 	}
-	known := map[int]busy{}
+	ranks := map[int]*divider{}
 	steps := make([]Step, count)
 	begin := int64(0)
 	stated := func(ns int64) time.Duration { return time.Duration(float64(ns) / scale) }
 	for k := range steps {
-		window, slowest := interval{begin, begin}, 0
+		end, slowest := begin, 0
 		for r := range plans {
-			if k < len(ends[r]) && ends[r][k] > window.to {
-				window.to, slowest = ends[r][k], r
+			if k < len(ends[r]) && ends[r][k] > end {
+				end, slowest = ends[r][k], r
 			}
 		}
-		if _, ok := known[slowest]; !ok {
-			known[slowest] = busyOf(plans[slowest], spans[slowest])
+		if ranks[slowest] == nil {
+			ranks[slowest] = newDivider(plans[slowest], spans[slowest], nil)
 		}
-		compute, communicate := within(known[slowest].compute, window), within(known[slowest].communicate, window)
-		either := length(union(slices.Concat(compute, communicate)))
-		total, computed := window.to-window.from, length(compute)
+		sums, hidden := map[part]float64{}, ranks[slowest].hidden
+		ranks[slowest].divide(begin, end, sums)
+		total, computed := end-begin, int64(sums[part{Computation, false}])
 		steps[k] = Step{
 			Time: stated(total), Slowest: slowest, Compute: stated(computed), Exposed: stated(total - computed),
-			Hidden: stated(computed + length(communicate) - either), Idle: stated(total - either),
+			Hidden: stated(ranks[slowest].hidden - hidden), Idle: stated(int64(sums[part{Idle, false}])),
 		}
-		begin = window.to
+		begin = end
 	}
 	return steps
 }

@@ -177,20 +177,6 @@ func TestMeasureEqualCalls(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
-	all := union([]interval{{5, 7}, {0, 2}, {1, 3}, {3, 4}, {9, 9}})
-	if d := cmp.Diff([]interval{{0, 4}, {5, 7}}, all, cmp.AllowUnexported(interval{})); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]interval{{2, 4}, {5, 6}}, within(all, interval{2, 6}),
-		cmp.AllowUnexported(interval{})); d != "" {
-		t.Error(d)
-	}
-	if got := within(all, interval{4, 5}); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
-}
-
 func TestMean(t *testing.T) {
 	got := Mean([]Step{{Time: 4, Compute: 2, Exposed: 2, Hidden: 2}, {Time: 2, Idle: 2, Exposed: 2}})
 	if got != (Step{Time: 3, Compute: 1, Exposed: 2, Hidden: 1, Idle: 1}) {

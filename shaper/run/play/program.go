@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/p2p"
@@ -52,13 +53,8 @@ func (p *plan) write(out io.Writer, groups *p2p.Plan, values bool) error {
 
 func (it *item) write(out io.Writer, m *memory) error {
 	place := fmt.Sprintf("stream=%d", it.stream)
-	for i, number := range it.after {
-		if i == 0 {
-			place += " after="
-		} else {
-			place += ","
-		}
-		place += strconv.Itoa(number)
+	if len(it.after) > 0 {
+		place += " after=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(it.after), " ", ","), "[]")
 	}
 	var err error
 	switch it.op.Kind {

@@ -269,16 +269,7 @@ type attempt struct {
 
 func (a *attempt) run(ctx context.Context) (*Result, error) {
 	var r Result
-	if err := a.connect(ctx); err != nil {
-		return a.stopped(ctx, &r, nil, nil), err
-	}
-	if err := a.decide(ctx); err != nil {
-		return a.stopped(ctx, &r, nil, nil), err
-	}
-	if err := a.warmUp(ctx, &r); err != nil {
-		return a.stopped(ctx, &r, nil, nil), err
-	}
-	steps, err := a.affordable(ctx, &r)
+	steps, err := a.begin(ctx, &r)
 	if err != nil {
 		return a.stopped(ctx, &r, nil, nil), err
 	}
@@ -304,6 +295,20 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	r.Facts.occupied = a.facts.occupied
 	r.setHops(load)
 	return &r, a.ranks.Destroy(ctx)
+}
+
+// begin does what comes before the steps are measured. It returns the number of steps for which there is time.
+func (a *attempt) begin(ctx context.Context, r *Result) (int, error) {
+	if err := a.connect(ctx); err != nil {
+		return 0, err
+	}
+	if err := a.decide(ctx); err != nil {
+		return 0, err
+	}
+	if err := a.warmUp(ctx, r); err != nil {
+		return 0, err
+	}
+	return a.affordable(ctx, r)
 }
 
 // planner plays steps. On a virtual clock a comparison of values takes no time, so the last calls of the replay are
@@ -428,16 +433,17 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	if a.o.Repeat <= 1 {
 		r.Usual = usualOf(plans)
 	}
-	scale := a.cfg.TimeScale
+	a.facts.measure(r, plans, spans, a.cfg.TimeScale)
+}
+
+// measure adds the steps of plans and their parts to r, and sets the calls. Times of the clock are divided by scale.
+func (f *Facts) measure(r *Result, plans []*plan, spans [][]bench.Span, scale float64) {
 	steps := measureSteps(plans, spans, scale)
-	met := meet(a.o.Workload, plans, spans)
+	met := meet(f.Workload, plans, spans)
 	r.Composition = compose(plans, spans, met.until, steps, scale)
-	r.Steps = append(r.Steps, steps...)
-	for _, s := range steps {
-		r.Time += s.Time
-	}
-	r.Calls, r.Inside = measureCalls(met.all, scale), a.facts.insideOf(met.all)
-	a.facts.choices(r)
+	r.Steps, r.Time = append(r.Steps, steps...), r.Time+timeOf(steps)
+	r.Calls, r.Inside = measureCalls(met.all, scale), f.insideOf(met.all)
+	f.choices(r)
 }
 
 // model compares with the model, which also finds out what NCCL has decided on groups.

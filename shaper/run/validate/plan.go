@@ -4,13 +4,16 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // How a table is run. With a larger time scale, the cost of an operation on this host matters less, but a long call
@@ -30,33 +33,26 @@ const (
 )
 
 // groups splits the rows into groups.
-func groups(rows []Row) [][]Row {
-	var all [][]Row
+func groups(rows []testslog.Row) [][]testslog.Row {
+	var all [][]testslog.Row
 	for _, r := range rows {
-		if n := len(all); n > 0 && r.Time <= spread*all[n-1][0].Time {
+		if n := len(all); n > 0 && r.OutOfPlace.Time <= spread*all[n-1][0].OutOfPlace.Time {
 			all[n-1] = append(all[n-1], r)
 			continue
 		}
-		all = append(all, []Row{r})
+		all = append(all, []testslog.Row{r})
 	}
 	return all
 }
 
-// LeftOut is a row that is not run, and the reason.
-type LeftOut struct {
-	Size   int64  `json:"size"`
-	Reason string `json:"reason"`
-}
-
 // fit removes the rows whose buffers do not fit into memory (bytes, 0 if not known).
-func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
+func fit(rows []testslog.Row, ranks int, memory uint64) (kept []testslog.Row, out []tables.LeftOut) {
 	for _, r := range rows {
 		need := 2 * float64(ranks) * float64(r.Size)
 		if have := bufferShare * float64(memory); memory > 0 && need > have {
-			out = append(out,
-				LeftOut{r.Size,
-					fmt.Sprintf("the buffers of %d ranks take %.1f GiB, half of what is available is %.1f GiB", ranks,
-						need/(1<<30), have/(1<<30))})
+			out = append(out, tables.LeftOut{Size: r.Size,
+				Reason: fmt.Sprintf("the buffers of %d ranks take %.1f GiB, half of what is available is %.1f GiB", ranks,
+					need/(1<<30), have/(1<<30))})
 			continue
 		}
 		kept = append(kept, r)
@@ -65,10 +61,10 @@ func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 }
 
 // callTime is the time of one call of each row at time scale k.
-func callTime(rows []Row, k int) time.Duration {
+func callTime(rows []testslog.Row, k int) time.Duration {
 	sum := time.Duration(0)
 	for _, r := range rows {
-		sum += r.Time * time.Duration(k)
+		sum += r.OutOfPlace.Time * time.Duration(k)
 	}
 	return sum
 }
@@ -87,7 +83,7 @@ func (o *Options) times() times {
 
 // largestScale is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
 // goodIters; k if there is none.
-func largestScale(group []Row, k int, most time.Duration) int {
+func largestScale(group []testslog.Row, k int, most time.Duration) int {
 	best := k
 	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= most; c *= 2 {
 		best = max(best, c)
@@ -106,13 +102,11 @@ func iterations(c nccl.Collective) int {
 
 // shorten removes the group's last rows until it takes at most the longest time at time scale k, and returns the
 // iterations that the rest has time for.
-func shorten(group []Row, k int, t times) (kept []Row, iters int, out []LeftOut) {
+func shorten(group []testslog.Row, k int, t times) (kept []testslog.Row, iters int, out []tables.LeftOut) {
 	for len(group) > 0 && (warmup+leastIters)*callTime(group, k) > t.longest {
 		last := group[len(group)-1]
-		out = append(out,
-			LeftOut{last.Size,
-				fmt.Sprintf("at time scale %d one call takes %v", k,
-					(last.Time * time.Duration(k)).Round(time.Second))})
+		out = append(out, tables.LeftOut{Size: last.Size, Reason: fmt.Sprintf("at time scale %d one call takes %v", k,
+			(last.OutOfPlace.Time * time.Duration(k)).Round(time.Second))})
 		group = group[:len(group)-1]
 	}
 	if len(group) == 0 {
@@ -122,10 +116,10 @@ func shorten(group []Row, k int, t times) (kept []Row, iters int, out []LeftOut)
 	return group, min(max(iters, leastIters), mostIters), out
 }
 
-// Message is the minimum size in bytes of the non-empty messages of a call of size bytes, if the table determines it:
+// message is the minimum size in bytes of the non-empty messages of a call of size bytes, if the table determines it:
 // for a ring AllReduce with Simple, which cuts the share of a channel into a chunk per rank, and a chunk into two
 // slices of at most 1 MiB (shaper/nccl/expect). Otherwise 0.
-func (t *Table) Message(size int64) uint32 {
+func message(t *tables.Table, size int64) uint32 {
 	env := map[string]string{}
 	for _, v := range t.Env {
 		name, value, _ := strings.Cut(v, "=")
@@ -139,17 +133,10 @@ func (t *Table) Message(size int64) uint32 {
 	return uint32(min(size/int64(2*channels*t.Ranks), 1<<20))
 }
 
-func sizes(rows []Row) []int64 {
-	var all []int64
-	for _, r := range rows {
-		all = append(all, r.Size)
-	}
-	return all
-}
-
-// configure makes b measure the rows as they were measured for the table.
-func (t *Table) configure(b *bench.Config, rows []Row, iters int) {
-	b.Collective, b.Ranks, b.Sizes = t.Collective, t.Ranks, sizes(rows)
-	b.Types = []nccl.DataType{t.Type}
+// configure makes e measure the rows as they were measured for the table, with its variables.
+func configure(e *emulate.Options, t *tables.Table, rows []testslog.Row, iters int) {
+	b := &e.Bench
+	b.Collective, b.Ranks, b.Sizes, b.Types = t.Collective, t.Ranks, tables.Sizes(rows), []nccl.DataType{t.Type}
+	e.Env = slices.Concat(e.Env, t.StandIn(), t.Env)
 	b.Iters, b.Warmup, b.Cycles, b.Check, b.OutOfPlace = iters, warmup, 1, true, true
 }

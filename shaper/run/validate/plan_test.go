@@ -10,26 +10,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
-func rowsOf(times ...time.Duration) []Row {
-	var rows []Row
+func rowsOf(times ...time.Duration) []testslog.Row {
+	var rows []testslog.Row
 	for i, d := range times {
-		rows = append(rows, Row{Size: 4 << i, Time: d})
+		rows = append(rows, testslog.Row{Size: 4 << i, OutOfPlace: testslog.Half{Time: d}})
 	}
 	return rows
 }
 
 func TestRowsOfLikeTimesRunTogether(t *testing.T) {
 	rows := rowsOf(10, 12, 80, 81, 600, 9000)
-	want := [][]Row{rows[:3], rows[3:5], rows[5:]}
+	want := [][]testslog.Row{rows[:3], rows[3:5], rows[5:]}
 	if diff := cmp.Diff(want, groups(rows)); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 }
 
 func TestRowsThatDoNotFitAreLeftOut(t *testing.T) {
-	rows := []Row{{Size: 1 << 20}, {Size: 1 << 30}}
+	rows := []testslog.Row{{Size: 1 << 20}, {Size: 1 << 30}}
 	kept, out := fit(rows, 2, 7<<30)
 	if len(kept) != 1 || len(out) != 1 || out[0].Size != 1<<30 ||
 		out[0].Reason != "the buffers of 2 ranks take 4.0 GiB, half of what is available is 3.5 GiB" {
@@ -45,7 +47,7 @@ func TestRowsThatDoNotFitAreLeftOut(t *testing.T) {
 func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 	for _, tc := range []struct {
 		k           int
-		rows        []Row
+		rows        []testslog.Row
 		kept, iters int
 	}{
 		{1, rowsOf(time.Millisecond), 1, mostIters},
@@ -65,7 +67,7 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 
 func TestLargestScale(t *testing.T) {
 	for _, tc := range []struct {
-		rows []Row
+		rows []testslog.Row
 		k    int
 		want int
 	}{
@@ -81,17 +83,17 @@ func TestLargestScale(t *testing.T) {
 }
 
 func TestMessage(t *testing.T) {
-	table := Table{Collective: nccl.AllReduce, Ranks: 2,
+	table := tables.Table{Collective: nccl.AllReduce, Ranks: 2,
 		Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
 	for size, want := range map[int64]uint32{4: 0, 1 << 20: 128 << 10, 8 << 20: 1 << 20, 1 << 40: 1 << 20} {
-		if got := table.Message(size); got != want {
+		if got := message(&table, size); got != want {
 			t.Errorf("%d bytes: messages of %d, want %d", size, got, want)
 		}
 	}
 	for i := range table.Env {
 		other := table
 		other.Env = slices.Delete(slices.Clone(table.Env), i, i+1)
-		if got := other.Message(8 << 20); got != 0 {
+		if got := message(&other, 8<<20); got != 0 {
 			t.Errorf("%v: messages of %d, want no answer", other.Env, got)
 		}
 	}

@@ -5,12 +5,15 @@ package validate
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/intervals"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Limits of the error in percent. They are smaller for large sizes, whose time does not depend on the hosts.
@@ -42,12 +45,9 @@ type Line struct {
 	Fitted    bool    `json:"fitted,omitempty"` // figures that the time is calculated with were fitted to this row
 }
 
-// NewLine compares a calculated time with a row's time.
-func NewLine(r Row, calculated time.Duration) Line { return newLine(r, calculated, 0, 0) }
-
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
-func newLine(r Row, expected, emulated time.Duration, scale int) Line {
-	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected),
+func newLine(r *testslog.Row, expected, emulated time.Duration, scale int) Line {
+	l := Line{Size: r.Size, Published: units.Microseconds(r.OutOfPlace.Time), Expected: units.Microseconds(expected),
 		Emulated: units.Microseconds(emulated), TimeScale: scale, Limit: Limit(r.Size)}
 	got := cmp.Or(l.Emulated, l.Expected)
 	l.Error = 100 * (got/l.Published - 1)
@@ -73,9 +73,9 @@ type Report struct {
 	// Predicted says that the expected times are by figures that were fitted to other tables only.
 	Predicted bool `json:"predicted,omitempty"`
 
-	Lines   []Line    `json:"rows"`
-	LeftOut []LeftOut `json:"left_out,omitempty"`
-	Notes   []string  `json:"notes,omitempty"`
+	Lines   []Line           `json:"rows"`
+	LeftOut []tables.LeftOut `json:"left_out,omitempty"`
+	Notes   []string         `json:"notes,omitempty"`
 	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was
 	// interrupted or stopped by its budget; "" if nothing was run. Cause and Summary are of INVALID, Reasons has
 	// the texts of Findings. Conclusion is all of it.
@@ -102,13 +102,17 @@ func (r *Report) MarkFitted(upTo int64) {
 	}
 }
 
-// Outside returns the rows that exceed their limits.
-func (r *Report) Outside() []Line {
-	var out []Line
-	for _, l := range r.Lines {
-		if !l.Within {
-			out = append(out, l)
+// Line is the row of a size; nil if there is none.
+func (r *Report) Line(size int64) *Line {
+	for i := range r.Lines {
+		if r.Lines[i].Size == size {
+			return &r.Lines[i]
 		}
 	}
-	return out
+	return nil
+}
+
+// Outside returns the rows that exceed their limits.
+func (r *Report) Outside() []Line {
+	return slices.DeleteFunc(slices.Clone(r.Lines), func(l Line) bool { return l.Within })
 }

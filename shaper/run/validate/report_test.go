@@ -11,10 +11,17 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
+
+// row is a row of a size with a time out of place.
+func row(size int64, took time.Duration) *testslog.Row {
+	return &testslog.Row{Size: size, OutOfPlace: testslog.Half{Time: took}}
+}
 
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
@@ -31,7 +38,7 @@ func TestLimits(t *testing.T) {
 		{16 << 20, 106, 0, false},  // without a run, the expected time
 		{4, 0, 0, false},           // neither
 	} {
-		l := newLine(Row{Size: tc.size, Time: 100 * time.Microsecond}, tc.expected*time.Microsecond,
+		l := newLine(row(tc.size, 100*time.Microsecond), tc.expected*time.Microsecond,
 			tc.emulated*time.Microsecond, 1)
 		if l.Within != tc.within {
 			t.Errorf("%+v: %+v", tc, l)
@@ -45,11 +52,12 @@ func TestLimits(t *testing.T) {
 
 // Rows that this host cannot carry are named, and the report is INVALID.
 func TestRefusedRows(t *testing.T) {
-	table := Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
-	_, err := table.Run(t.Context(),
-		Options{Emulate: emulate.Options{Log: io.Discard}, Scale: func(context.Context, int64) (host.Selection, error) {
+	table := &tables.Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []testslog.Row{*row(4, 1), *row(8, 2)}}
+	o := Options{Table: table, Emulate: emulate.Options{Log: io.Discard},
+		Scale: func(context.Context, int64) (host.Selection, error) {
 			return host.Selection{}, errors.New("too few cores")
-		}})
+		}}
+	_, err := o.Run(t.Context())
 	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
 		t.Errorf("all refused: %v", err)
 	}
@@ -93,13 +101,13 @@ func TestMeasuredRowsOfAGroup(t *testing.T) {
 	var r Report
 	out := emulate.Outcome{Scale: 4,
 		Result: bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 5, Expected: 6}}}}}
-	if n := r.addLines([]Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}, out, "budget 1m"); n != 1 {
+	if n := r.addLines([]testslog.Row{*row(4, 1), *row(8, 2)}, out, "budget 1m"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
 	if len(r.Lines) != 1 || r.Lines[0].Size != 8 || r.Lines[0].Emulated != 0.005 || r.Lines[0].TimeScale != 4 {
 		t.Errorf("%+v", r.Lines)
 	}
-	if len(r.LeftOut) != 1 || r.LeftOut[0] != (LeftOut{4, "budget 1m"}) {
+	if len(r.LeftOut) != 1 || r.LeftOut[0] != (tables.LeftOut{Size: 4, Reason: "budget 1m"}) {
 		t.Errorf("%+v", r.LeftOut)
 	}
 }

@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,14 +14,16 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
-	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // Options describe how to run a table.
 type Options struct {
+	Table *tables.Table // complete
 	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale are set here.
 	Emulate emulate.Options
 	// Scale selects the smallest time scale for calls of size bytes or more on a real clock. The error says that this
@@ -34,13 +37,14 @@ var ErrNoRow = errors.New("no row can be run here")
 
 // Run runs the table's rows with real NCCL. If it is interrupted, it returns, beside the error, a report of the rows so
 // far, with the verdict incomplete. Beside any other error there is no report.
-func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
+func (o Options) Run(ctx context.Context) (*Report, error) {
+	t := o.Table
 	if !o.Emulate.ChooseClock() && o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
 		o.Scale = func(ctx context.Context, size int64) (host.Selection, error) {
-			return t.measureHost(ctx, &o.Emulate.Config, size)
+			return measureHost(ctx, t, &o.Emulate.Config, size)
 		}
 	}
-	r := t.report(&o.Emulate)
+	r := o.report()
 	rows, out := fit(t.Rows, t.Ranks, o.Memory)
 	r.LeftOut = append(r.LeftOut, out...)
 	r.Conclusion = verdict.New(nil)
@@ -51,13 +55,13 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 			r.leaveOut(group, o.Emulate.Budget.Text()+": spent by the rows before")
 			continue
 		}
-		err := t.runGroup(ctx, o.share(i, len(all)), group, r)
+		err := o.share(i, len(all)).runGroup(ctx, group, r)
 		if err != nil && ctx.Err() != nil {
 			for _, rest := range all[i+1:] {
 				r.leaveOut(rest, "interrupted")
 			}
 			r.Conclusion.Stop(fmt.Sprintf("interrupted: %d of %s run", len(r.Lines), units.Count(len(t.Rows), "row")))
-			t.remark(r)
+			o.remark(r)
 			r.conclude()
 			return r, err
 		}
@@ -68,7 +72,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	if len(r.Lines) == 0 {
 		return nil, r.NoRow()
 	}
-	t.remark(r)
+	o.remark(r)
 	r.conclude()
 	return r, nil
 }
@@ -82,18 +86,18 @@ func (r *Report) NoRow() error {
 }
 
 // measureHost selects a time scale at which this host carries the table's calls of size bytes or more on c.
-func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) (host.Selection, error) {
+func measureHost(ctx context.Context, t *tables.Table, c *configs.Fabric, size int64) (host.Selection, error) {
 	f, err := fabric.New(c)
 	if err != nil {
 		return host.Selection{}, err
 	}
 	return host.SelectScale(ctx,
-		host.JobSize{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
+		host.JobSize{Fabric: f, Ranks: t.Ranks, Message: max(message(t, size), host.MessageSize(size, t.Ranks))})
 }
 
-func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
+func (o Options) runGroup(ctx context.Context, group []testslog.Row, r *Report) error {
 	e := o.Emulate
-	iters, out, err := o.plan(ctx, &e, t.Collective, &group)
+	iters, out, err := o.plan(ctx, &e, &group)
 	if err != nil {
 		return r.refused(ctx, group, err)
 	}
@@ -101,10 +105,9 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	if len(group) == 0 {
 		return nil
 	}
-	t.configure(&e.Bench, group, iters)
-	e.Env = slices.Concat(e.Env, t.standIn(), t.Env)
-	head := &header{}
-	e.Output = emulate.Output{LastOnly: true, Printer: func() bench.Printer { return head }}
+	configure(&e, o.Table, group, iters)
+	var run bench.Recording
+	e.Output = emulate.Output{LastOnly: true, Printer: func() bench.Printer { return &run }}
 	res, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
 	var spent *emulate.BudgetError
@@ -124,8 +127,8 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	if ctx.Err() != nil {
 		why = "interrupted"
 	}
-	if head.NCCL != "" {
-		r.NCCL = head.NCCL
+	if run.Header != nil {
+		r.NCCL = cmp.Or(run.Header.NCCL, r.NCCL)
 	}
 	if kept := r.addLines(group, res, why); kept < len(group) && err == nil && e.Budget.Total == 0 {
 		return errors.New("the bench has other rows than the table")
@@ -140,16 +143,16 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 
 // addLines adds the rows of a group that were measured, and leaves out the others for this reason. It returns how many
 // were measured.
-func (r *Report) addLines(group []Row, out emulate.Outcome, why string) int {
+func (r *Report) addLines(group []testslog.Row, out emulate.Outcome, why string) int {
 	n := 0
 	for _, row := range group {
 		i := slices.IndexFunc(out.Result.Rows, func(m bench.Row) bool { return m.Size == row.Size })
 		if i < 0 {
-			r.leaveOut([]Row{row}, why)
+			r.leaveOut([]testslog.Row{row}, why)
 			continue
 		}
 		m := out.Result.Rows[i].OutOfPlace
-		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, out.Scale))
+		r.Lines = append(r.Lines, newLine(&row, m.Expected, m.Time, out.Scale))
 		n++
 	}
 	return n
@@ -165,11 +168,11 @@ func (o Options) share(i, n int) Options {
 }
 
 // plan selects the time scale of a group and its iterations, and removes rows that take too long.
-func (o *Options) plan(ctx context.Context, e *emulate.Options, c nccl.Collective, group *[]Row) (iters int,
-	out []LeftOut, err error) {
+func (o *Options) plan(ctx context.Context, e *emulate.Options, group *[]testslog.Row) (iters int,
+	out []tables.LeftOut, err error) {
 	if e.Config.IsVirtual() {
 		fmt.Fprintf(e.Log, "ddlemu: running %s on the virtual clock\n", span(*group))
-		return iterations(c), nil, nil
+		return iterations(o.Table.Collective), nil, nil
 	}
 	k := max(e.Config.TimeScale, 1)
 	if o.Scale != nil {
@@ -200,7 +203,7 @@ func clockOf(e *emulate.Options, scale int) string {
 }
 
 // span names the sizes of a group.
-func span(group []Row) string {
+func span(group []testslog.Row) string {
 	first, last := group[0].Size, group[len(group)-1].Size
 	if first == last {
 		return fmt.Sprintf("%d bytes", first)
@@ -208,15 +211,15 @@ func span(group []Row) string {
 	return fmt.Sprintf("%d to %d bytes", first, last)
 }
 
-func (r *Report) leaveOut(rows []Row, why string) {
+func (r *Report) leaveOut(rows []testslog.Row, why string) {
 	for _, row := range rows {
-		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, why})
+		r.LeftOut = append(r.LeftOut, tables.LeftOut{Size: row.Size, Reason: why})
 	}
 }
 
 // refused leaves out a group that this host cannot carry, which makes the report INVALID. If the user interrupted it,
 // it returns err.
-func (r *Report) refused(ctx context.Context, group []Row, err error) error {
+func (r *Report) refused(ctx context.Context, group []testslog.Row, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -228,18 +231,14 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 
 // Expect reports the model's expectations. It runs NCCL only for its decisions. Rows whose schedule the model does not
 // know are left out.
-func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
-	rows, info, err := emulate.Expect(ctx, t.ForModel(o.Emulate))
+func (o Options) Expect(ctx context.Context) (*Report, error) {
+	rows, info, err := emulate.Expect(ctx, o.ForModel())
 	if err != nil {
 		return nil, err
 	}
-	r := t.NewReport(&o.Emulate, info.NCCL)
+	r := o.NewReport(info.NCCL)
 	for i, f := range rows {
-		if !f.Known {
-			r.leaveOut(t.Rows[i:i+1], f.Problem)
-			continue
-		}
-		r.Lines = append(r.Lines, newLine(t.Rows[i], f.Time, 0, 0))
+		r.Calculated(&o.Table.Rows[i], f.Time, f.Problem)
 	}
 	if len(r.Lines) == 0 {
 		return nil, r.NoRow()
@@ -247,25 +246,35 @@ func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// NewReport returns a report on the table without lines, for times that the model calculates on the fabric of e. nccl
-// is the version of NCCL that decides.
-func (t *Table) NewReport(e *emulate.Options, nccl string) *Report {
-	r := t.report(e)
+// Calculated adds a row whose time is calculated; problem, if not "", says why it is not.
+func (r *Report) Calculated(row *testslog.Row, took time.Duration, problem string) {
+	if problem != "" {
+		r.LeftOut = append(r.LeftOut, tables.LeftOut{Size: row.Size, Reason: problem})
+		return
+	}
+	r.Lines = append(r.Lines, newLine(row, took, 0, 0))
+}
+
+// NewReport returns a report on the table without lines, for times that the model calculates. nccl is the version of
+// NCCL that decides.
+func (o *Options) NewReport(nccl string) *Report {
+	r := o.report()
 	r.NCCL = nccl
-	t.remark(r)
+	o.remark(r)
 	return r
 }
 
-// ForModel returns e with the table's rows, variables and launch, as the model calculates them.
-func (t *Table) ForModel(e emulate.Options) emulate.Options {
+// ForModel are the options with which the model calculates the table: with its rows, variables and launch.
+func (o *Options) ForModel() emulate.Options {
+	e, t := o.Emulate, o.Table
 	e.ChooseClock()
-	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == OneThread
-	t.configure(&e.Bench, t.Rows, iterations(t.Collective))
-	e.Env = slices.Concat(e.Env, t.standIn(), t.Env)
+	e.Config.TimeScale, e.Config.ThreadOfNode = 1, t.Launch == tables.OneThread
+	configure(&e, t, t.Rows, iterations(t.Collective))
 	return e
 }
 
-func (t *Table) report(e *emulate.Options) *Report {
+func (o *Options) report() *Report {
+	e, t := &o.Emulate, o.Table
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA, GPU: t.GPU,
 		Nodes: t.Nodes, Class: e.Class(&e.Config, t.Collective),
 		Fabric: e.Header.Fabric, RanksPerProcess: t.RanksPerProcess, LeftOut: slices.Clone(t.LeftOut),
@@ -273,14 +282,12 @@ func (t *Table) report(e *emulate.Options) *Report {
 }
 
 // remark says in r how the measurement differs from what r compares it with.
-func (t *Table) remark(r *Report) {
+func (o *Options) remark(r *Report) {
+	t := o.Table
 	r.OtherNCCL = t.OtherNCCL(r.NCCL)
-	r.Notes = append(r.Notes, t.Remarks(r.NCCL)...)
+	r.Notes = append(r.Notes, t.NCCLRemark(r.NCCL)...)
+	if t.Cycles > 1 {
+		r.Notes = append(r.Notes, testslog.CyclesNote(t.Cycles))
+	}
+	r.Notes = append(r.Notes, t.LaunchRemarks()...)
 }
-
-// header is a printer that stores the header.
-type header struct{ bench.Header }
-
-func (h *header) Begin(b bench.Header) error { h.Header = b; return nil }
-func (h *header) Row(bench.Row) error        { return nil }
-func (h *header) End(bench.Summary) error    { return nil }

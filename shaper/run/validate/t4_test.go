@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 const (
@@ -32,7 +33,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 		t.Fatal(err)
 	}
 	defer text.Close()
-	table, err := Read(text)
+	file, err := tables.Read(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	simple := nccllog.Kernel{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
 	times := expected.New(f, func(rank int) int { return rank }, func(string) string { return "" })
 	var lines []Line
-	for _, r := range table.Rows {
+	for _, r := range file.Tables[0].Rows {
 		e, ok := times.Of(context.Background(), bench.Case{
 			Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: goodIters,
 			NCCL: "2.22.3",
@@ -60,7 +61,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 		if !ok {
 			t.Fatal(times.Problem)
 		}
-		lines = append(lines, newLine(r, e.Time, 0, 0))
+		lines = append(lines, newLine(&r, e.Time, 0, 0))
 	}
 	return lines
 }

@@ -3,11 +3,8 @@
 package runcmd
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -15,8 +12,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
-	"github.com/ddlemu/ddlemu/shaper/report/printer"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
@@ -34,7 +29,7 @@ type baselineFile struct {
 func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
-	require(fs, "baseline", &b.tolerance,
+	require(fs, "baseline", b.tolerance.parse,
 		"baseline=1% over --baseline (real clock: 5%)")
 }
 
@@ -64,47 +59,40 @@ func (b *baselineFile) refused(err error) error {
 	return cli.BadInput("--baseline %s: %w", b.path, err)
 }
 
-// check refuses a baseline of other settings, before anything is run. more are those that e does not have.
-func (b *baselineFile) check(e *emulate.Options, more ...baseline.Setting) error {
+// check refuses a baseline of other settings, before anything is run. s are those that e does not have.
+func (b *baselineFile) check(e *emulate.Options, s baseline.Settings) error {
 	if b.before == nil {
 		return nil
 	}
-	settings := append(baseline.FabricSettings(e.Header.Fabric.Changes(), &e.Header.Fabric), []baseline.Setting{
-		{Name: baseline.Ranks, Value: strconv.Itoa(e.Bench.Ranks)},
-		{Name: baseline.Nodes, Value: strconv.Itoa(e.Nodes(&e.Config))},
-		{Name: baseline.Seed, Value: strconv.FormatUint(e.Config.Seed, 10)},
-	}...)
-	return b.refused(b.before.Check(append(settings, more...)))
-}
-
-// callSettings are the settings of a collective.
-func callSettings(b *bench.Config) []baseline.Setting {
-	return []baseline.Setting{{Name: baseline.Collective, Value: b.Collective.String()},
-		{Name: baseline.Iters, Value: strconv.Itoa(b.Iters)}}
-}
-
-// runSettings are the settings of calls that are run, and of workloads.
-func runSettings(e *emulate.Options) []baseline.Setting {
-	e.ChooseClock()
-	return []baseline.Setting{{Name: baseline.Datapath, Value: e.Config.DatapathName()},
-		{Name: baseline.Clock, Value: e.Config.ClockName()}, {Name: baseline.CUDA, Value: e.Libraries.CUDA}}
+	s.Fabric, s.Changes, s.Seed = e.Header.Fabric, e.Header.Fabric.Changes(), &e.Config.Seed
+	s.Ranks, s.Nodes = e.Bench.Ranks, e.Nodes(&e.Config)
+	return b.refused(b.before.Check(s.List()))
 }
 
 // checkBench is check for a collective that is run.
 func (b *baselineFile) checkBench(e *emulate.Options) error {
-	more := append(callSettings(&e.Bench), runSettings(e)...)
-	return b.check(e, append(more, baseline.Setting{Name: baseline.Warmup, Value: strconv.Itoa(e.Bench.Warmup)})...)
+	s := runSettings(e)
+	s.Collective, s.Iters, s.Warmup = e.Bench.Collective.String(), e.Bench.Iters, &e.Bench.Warmup
+	return b.check(e, s)
 }
 
 // checkExpect is check for a collective that is calculated.
 func (b *baselineFile) checkExpect(e *emulate.Options) error {
-	root := baseline.Setting{Name: baseline.Root, Value: strconv.Itoa(e.Bench.Root)}
-	return b.check(e, append(callSettings(&e.Bench), root)...)
+	return b.check(e, baseline.Settings{Collective: e.Bench.Collective.String(), Iters: e.Bench.Iters,
+		Root: &e.Bench.Root})
 }
 
 // checkWorkload is check for a workload.
 func (b *baselineFile) checkWorkload(e *emulate.Options, ix *workload.Index) error {
-	return b.check(e, append(runSettings(e), baseline.Setting{Name: baseline.Workload, Value: ix.Workload.Head.Name})...)
+	s := runSettings(e)
+	s.Workload = ix.Workload.Head.Name
+	return b.check(e, s)
+}
+
+// runSettings are the settings of calls that are run, and of workloads.
+func runSettings(e *emulate.Options) baseline.Settings {
+	e.ChooseClock()
+	return baseline.Settings{Datapath: e.Config.DatapathName(), Clock: e.Config.ClockName(), CUDA: e.Libraries.CUDA}
 }
 
 // compare compares the output of this run, as a JSON document.
@@ -145,45 +133,4 @@ func (b *baselineFile) judge() error {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return &cli.SlowerError{Text: text}
-}
-
-// printer returns a printer that compares all rows at the end, and then ends to with the comparison.
-func (b *baselineFile) printer(to bench.Printer) bench.Printer {
-	if b.before == nil {
-		return to
-	}
-	p := &comparing{Printer: to, baseline: b}
-	p.json = printer.NewJSON(&p.document)
-	return p
-}
-
-// comparing is a printer that compares a run with its baseline.
-type comparing struct {
-	bench.Printer
-	baseline *baselineFile
-	json     bench.Printer
-	document bytes.Buffer
-}
-
-// Begin begins the output and the document that is compared.
-func (c *comparing) Begin(h bench.Header) error { return cmp.Or(c.json.Begin(h), c.Printer.Begin(h)) }
-
-// Row adds a row to both.
-func (c *comparing) Row(r bench.Row) error { return cmp.Or(c.json.Row(r), c.Printer.Row(r)) }
-
-// End ends the output with the comparison. Times that say nothing are not compared, and what cannot be compared does
-// not keep the output from its end.
-func (c *comparing) End(s bench.Summary) error {
-	c.baseline.result = nil
-	if !s.Verdict.Valid {
-		return c.Printer.End(s)
-	}
-	err := c.json.End(s)
-	if err == nil {
-		var result *baseline.Comparison
-		if result, err = c.baseline.compare(c.document.Bytes()); result != nil {
-			s.Baseline = result
-		}
-	}
-	return cmp.Or(c.Printer.End(s), err)
 }

@@ -50,7 +50,7 @@ type BenchOptions struct {
 	limits           thresholds
 	baseline         baselineFile
 	junit            junitFile
-	header           lastHeader
+	run              bench.Recording // of the last attempt
 	Budget           time.Duration
 	Join             time.Duration // how long to wait for nodes that are other containers
 	Flags            *pflag.FlagSet
@@ -191,7 +191,7 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 	}
 	if o.junit.path != "" {
 		held := &judges{&o.limits, o.baseline.result}
-		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, held, err)))
+		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, cmp.Or(o.run.Header, &bench.Header{}), &out, held, err)))
 	}
 	if err != nil {
 		tracecmd.ExplainFailure(g, e.Trace)
@@ -462,8 +462,6 @@ func manyRows(r bench.Range, rows int) []string {
 // outcome too.
 func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
-		outcome.Reset()
-		also := printer.NewBoth(printer.NewJSON(outcome), &o.header)
 		to := printer.NewText(g.Stdout)
 		switch {
 		case g.JSON:
@@ -471,6 +469,44 @@ func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() benc
 		case o.CSV:
 			to = printer.NewCSV(g.Stdout)
 		}
-		return o.limits.printer(o.baseline.printer(printer.NewBoth(to, also)))
+		outcome.Reset()
+		return &judging{to, o, outcome}
 	}
+}
+
+// judging is a printer that ends the output with what of the rows is not as the user asked for, and how the run
+// compares with its baseline. It keeps the run.
+type judging struct {
+	bench.Printer
+	o       *BenchOptions
+	outcome *bytes.Buffer // gets the JSON of the run
+}
+
+// Begin begins the output.
+func (j *judging) Begin(h bench.Header) error {
+	return errors.Join(j.o.run.Begin(h), j.Printer.Begin(h))
+}
+
+// Row prints a row.
+func (j *judging) Row(r bench.Row) error { return errors.Join(j.o.run.Row(r), j.Printer.Row(r)) }
+
+// End ends the output. Times that say nothing are not judged, and a run that cannot be compared does not keep the
+// output from its end.
+func (j *judging) End(s bench.Summary) (err error) {
+	o, run := j.o, &j.o.run
+	o.baseline.result, run.Summary, run.To = nil, &s, printer.NewJSON(j.outcome)
+	if s.Verdict.Valid {
+		s.Failures, _ = o.limits.allMissed(run.Rows)
+	}
+	if s.Verdict.Valid && o.baseline.before != nil {
+		var result *baseline.Comparison
+		if err = run.Play(); err == nil {
+			result, err = o.baseline.compare(j.outcome.Bytes())
+		}
+		if j.outcome.Reset(); result != nil {
+			s.Baseline = result
+		}
+	}
+	run.To = printer.NewJSON(j.outcome)
+	return errors.Join(run.Play(), j.Printer.End(s), err)
 }

@@ -16,13 +16,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // expectOptions are the flags of expect.
@@ -129,27 +128,9 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	if err != nil {
 		return &cli.InputError{Err: err}
 	}
-	tables := []expectTable{{bench: b}}
-	switch {
-	case o.Why && (o.Log != "" || o.Sweep != ""):
-		return cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
-	case o.baseline.path != "" && (o.Log != "" || o.Sweep != ""):
-		return cli.BadInput("--baseline: is for the expected times of one fabric: leave out --log and --sweep")
-	case o.Log != "" && o.Sweep != "":
-		return cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
-	case o.Log != "":
-		if tables, err = o.readLog(g, b, len(collective) > 0); err != nil {
-			return &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
-		}
-	case o.Strict:
-		return cli.BadInput("--strict: give a log to judge with --log")
-	case o.All:
-		return cli.BadInput("--all: give a log to judge with --log")
-	case len(b.Types) > 1:
-		return cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float",
-			o.Type)
-	case len(b.Ops) > 1 && b.Collective.Reduces():
-		return cli.BadInput("--op %s: expect takes one operation at a time: give one, such as --op sum", o.Op)
+	calls, err := o.calls(g, b, len(collective) > 0)
+	if err != nil {
+		return err
 	}
 	most, err := bench.ParseSize(o.DecideUpTo)
 	if err != nil || most < 1 {
@@ -163,8 +144,8 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	}
 	var reports []*forecast.Report
 	var failures []string
-	for i := range tables {
-		r, failed := o.forecast(ctx, g, &tables[i], most)
+	for i := range calls {
+		r, failed := o.forecast(ctx, g, &calls[i], most)
 		if r == nil {
 			return failed
 		}
@@ -189,6 +170,35 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 	return cmp.Or(err, o.baseline.judge())
 }
 
+// calls returns the calls to calculate: the calls of b, or of the tables of the log. given says that the user names the
+// collective.
+func (o *expectOptions) calls(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
+	switch {
+	case o.Why && (o.Log != "" || o.Sweep != ""):
+		return nil, cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
+	case o.baseline.path != "" && (o.Log != "" || o.Sweep != ""):
+		return nil, cli.BadInput("--baseline: is for the expected times of one fabric: leave out --log and --sweep")
+	case o.Log != "" && o.Sweep != "":
+		return nil, cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
+	case o.Log != "":
+		calls, err := o.readLog(g, b, given)
+		if err != nil {
+			err = &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
+		}
+		return calls, err
+	case o.Strict:
+		return nil, cli.BadInput("--strict: give a log to judge with --log")
+	case o.All:
+		return nil, cli.BadInput("--all: give a log to judge with --log")
+	case len(b.Types) > 1:
+		return nil, cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float",
+			o.Type)
+	case len(b.Ops) > 1 && b.Collective.Reduces():
+		return nil, cli.BadInput("--op %s: expect takes one operation at a time: give one, such as --op sum", o.Op)
+	}
+	return []expectTable{{bench: b}}, nil
+}
+
 // printReports prints the reports as JSON if that is asked for: a list with --all.
 func (o *expectOptions) printReports(g *cli.Global, reports []*forecast.Report) error {
 	switch {
@@ -203,7 +213,7 @@ func (o *expectOptions) printReports(g *cli.Global, reports []*forecast.Report) 
 // expectTable is a collective with the table of a log, nil without one.
 type expectTable struct {
 	bench bench.Config
-	log   *forecast.Log
+	log   *tables.Table
 }
 
 // forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
@@ -211,29 +221,11 @@ type expectTable struct {
 // report with an error.
 func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTable, decideUpTo int64) (
 	*forecast.Report, error) {
-	var notes []string
-	o.onlyModel = true
-	if t.log != nil {
-		var err error
-		if o, err = o.forTable(g); err != nil {
-			return nil, err
-		}
-		if t.bench.Ranks > 0 {
-			o.Ranks = t.bench.Ranks
-		}
-		if notes, err = o.place(g, t.log); err != nil {
-			return nil, &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
-		}
-	}
-	e, err := o.setup(g, t.bench)
+	e, notes, err := o.options(g, t)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Dir.Close()
-	if t.log != nil {
-		env, used := settings(t.log, g.Getenv)
-		e.Env, notes = append(e.Env, env...), append(notes, used...)
-	}
 	if err := o.baseline.checkExpect(&e); err != nil {
 		return nil, err
 	}
@@ -243,65 +235,34 @@ func (o *expectOptions) forecast(ctx context.Context, g *cli.Global, t *expectTa
 	if e.Config.TimeScale > 0 {
 		e.Config.TimeScale = 1 // 0 is that too, and then the clock is the one that bench would choose
 	}
-	rows, info, failed := emulate.Expect(ctx, e)
-	if failed != nil && ctx.Err() == nil {
-		return nil, failed
+	report, err := forecast.Calculate(ctx, e, t.log, notes)
+	if err == nil {
+		report.Baseline, err = o.baseline.compareReport(report)
 	}
-	log := t.log
-	if failed != nil {
-		log = nil // it needs all rows
-	}
-	report := forecast.NewReport(rows, e.Bench.Ranks, log)
-	report.Explain(rows, &e.Config)
-	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
-	in := e.Header.Fabric
-	report.GPU, report.GPUTime = e.Config.GPUName(), in.GPUTime
-	report.InForce, report.Fabric, report.NotIn = in.Changes(), in, e.NotIn(&e.Config, true)
-	if log == nil {
-		report.NotIn = append([]string{emulate.NoRun}, report.NotIn...)
-	}
-	report.Collective, report.Iters = e.Bench.Collective.String(), e.Bench.Iters
-	report.Root, report.Seed = e.Bench.Root, e.Config.Seed
-	if log != nil {
-		report.RankCauses(ctx, e, emulate.Expect)
-		report.NameSlow()
-		report.JudgeNetwork(portsOf(&e.Config), log)
-		report.Notes = slices.Concat(report.Notes, otherNodes(log.Nodes(), report.Nodes), notes,
-			logNotes(log, &e.Config, info.NCCL))
-	}
-	uncrossed, err := emulate.UncrossedBy(&e.Config, rows)
-	if err != nil {
-		return nil, err
-	}
-	report.Notes = append(report.Notes, uncrossed...)
-	caveats, err := e.Notes()
-	if err != nil {
-		return nil, err
-	}
-	report.Notes = slices.Concat(report.Notes, caveats, e.Header.Unused)
-	if failed != nil {
-		report.Verdict = verdict.Incomplete
-		return report, failed
-	}
-	report.Baseline, err = o.baseline.compareReport(report)
 	return report, err
 }
 
-// otherNodes is a note if the ranks of a log were on another number of hosts than here. hosts is 0 if the log does not
-// say it.
-func otherNodes(hosts, nodes int) []string {
-	switch hosts {
-	case 0, nodes:
-		return nil
-	case 1:
-		return []string{
-			fmt.Sprintf(
-				"the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs "+
-					"of a host, "+
-					"and the links of a fabric are between nodes", nodes)}
+// options are the fabric and the calls of a table. The notes say what the fabric has of the log. The caller closes the
+// folder.
+func (o *expectOptions) options(g *cli.Global, t *expectTable) (e emulate.Options, notes []string, err error) {
+	o.onlyModel = true
+	if t.log == nil {
+		e, err = o.setup(g, t.bench)
+		return e, nil, err
 	}
-	return []string{fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
-		units.Count(hosts, "host"), nodes, hosts)}
+	if o, err = o.forTable(g); err != nil {
+		return e, nil, err
+	}
+	if t.bench.Ranks > 0 {
+		o.Ranks = t.bench.Ranks
+	}
+	if notes, err = o.place(g, t.log); err != nil {
+		return e, nil, &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
+	}
+	e, err = o.setup(g, t.bench)
+	env, used := settings(t.log, g.Getenv)
+	e.Env = slices.Concat(e.Env, t.log.StandIn(), env)
+	return e, append(notes, used...), err
 }
 
 // openTable opens a file that the user named.
@@ -330,50 +291,45 @@ func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]ex
 		defer f.Close()
 		in = f
 	}
-	log, err := forecast.ReadLog(in)
+	file, err := tables.Read(in)
 	if err != nil {
 		return nil, err
 	}
-	logs, collectives, err := o.tablesOf(log, b.Collective, given)
+	logs, err := o.tablesOf(file, b.Collective, given)
 	if err != nil {
 		return nil, err
 	}
-	settings := o.given(b)
-	var tables []expectTable
-	for i, log := range logs {
+	var all []expectTable
+	for _, log := range logs {
 		t := expectTable{b, log}
-		t.bench.Collective = collectives[i]
-		if err := log.Configure(&t.bench, settings); err != nil {
+		if err := log.Configure(&t.bench, o.given(b)); err != nil {
 			return nil, err
 		}
-		tables = append(tables, t)
+		all = append(all, t)
 	}
-	return tables, nil
+	return all, nil
 }
 
-// tablesOf are the tables of a log to be judged, each with its collective.
-func (o *expectOptions) tablesOf(log *forecast.Log, c nccl.Collective, given bool) ([]*forecast.Log, []nccl.Collective,
-	error) {
+// tablesOf are the tables of a file to be judged.
+func (o *expectOptions) tablesOf(file *tables.File, c nccl.Collective, given bool) ([]*tables.Table, error) {
 	var prefer []nccl.Collective
 	if given {
 		prefer = []nccl.Collective{c}
 	}
-	if o.All {
-		return log.Each(prefer...)
-	}
-	if !given {
-		_, all, err := log.Each()
-		if err != nil {
-			return nil, nil, err
+	if o.All || !given {
+		all, err := file.Each(prefer...)
+		if o.All || err != nil {
+			return all, err
 		}
-		c = all[0]
+		c = all[0].Collective
 	}
-	return []*forecast.Log{log}, []nccl.Collective{c}, log.Choose(c)
+	t, err := file.Choose(c)
+	return []*tables.Table{t}, err
 }
 
 // given is what the user has set and the log must agree with.
-func (o *expectOptions) given(b bench.Config) forecast.Flags {
-	f := forecast.Flags{Ranks: -1, Iters: -1}
+func (o *expectOptions) given(b bench.Config) tables.Flags {
+	f := tables.Flags{Ranks: -1, Iters: -1}
 	if o.Flags.Changed("ranks") {
 		f.Ranks = o.Ranks
 	}

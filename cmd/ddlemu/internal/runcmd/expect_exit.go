@@ -53,13 +53,13 @@ func missedExits(exits []verdict.Exit) error {
 			ranks = append(ranks, fmt.Sprint(e.Rank))
 		}
 	}
+	what := "the rank has not died: it"
 	switch len(ranks) {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("--%s %s: the rank has not died: it ended with status 0, or did not take part",
-			expectExitFlag, ranks[0])
+	default:
+		what = "these ranks have not died: they"
 	}
-	return fmt.Errorf("--%s %s: these ranks have not died: they ended with status 0, or did not take part",
-		expectExitFlag, strings.Join(ranks, ","))
+	return fmt.Errorf("--%s %s: %s ended with status 0, or did not take part", expectExitFlag, strings.Join(ranks, ","), what)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/report/forecast"
-	"github.com/ddlemu/ddlemu/shaper/run/validate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // forTable returns options with the flags that were given, for one table of a log: what it says of its cluster is not
@@ -24,21 +23,25 @@ func (o *expectOptions) forTable(g *cli.Global) (*expectOptions, error) {
 
 // place sets the flags that were not given to what a log says of its cluster: nodes, kind of GPU, version of NCCL, and
 // how many threads make the calls. The notes say what of it is not known here.
-func (o *expectOptions) place(g *cli.Global, log *forecast.Log) (notes []string, err error) {
-	s := log.System()
+func (o *expectOptions) place(g *cli.Global, log *tables.Table) (notes []string, err error) {
+	s := &log.Log.System
 	o.nodeTimeIfKnown, o.oneThread = !o.nodeTimeOff(g), s.GPUsPerThread > 1
-	if s.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
-		if err := o.setUnlessGiven("the log's", "nccl", validate.ClusterOf(s).NearestNCCL()); err != nil {
+	if log.IsCSV() {
+		o.oneThread = log.Launch == tables.OneThread
+		return nil, o.placeTable(g, log, log.GPU, o.nodeTimeIfKnown && !o.Flags.Changed("gpu"))
+	}
+	if log.NCCL != "" && (o.Soft || !locate.HasGPU()) { // with a GPU, or a path, --nccl has another meaning
+		if err := o.setUnlessGiven("the log's", "nccl", log.NearestNCCL()); err != nil {
 			return nil, err
 		}
 	}
-	if nodes := log.Nodes(); nodes > 0 && g.Fabric == "" && !o.Flags.Changed("file") &&
+	if nodes := log.Nodes; nodes > 0 && g.Fabric == "" && !o.Flags.Changed("file") &&
 		!o.Flags.Changed("gpus-per-node") {
 		if err := o.setUnlessGiven("the log's", "nodes", strconv.Itoa(nodes)); err != nil {
 			return nil, err
 		}
 		if nodes == 1 && o.Profile == "" && g.Getenv(configs.ProfileEnv) == "" {
-			o.Profile = validate.OneNode // nothing crosses its links
+			o.Profile = tables.OneNode // nothing crosses its links
 		}
 	}
 	if s.GPU == "" || o.nodeTimeOff(g) {
@@ -77,16 +80,10 @@ func (o *expectOptions) placeGPU(g *cli.Global, product string) (notes []string,
 	return nil, o.setUnlessGiven("the log's", "gpu", kind)
 }
 
-// noTime is a note on a kind of GPU without times.
-func noTime(kind string) string {
-	return fmt.Sprintf("the time of nodes with %s is not known: one fixed cost of a call stands for it "+
-		"(docs/node-time.md)", kind)
-}
-
 // settings are the variables of a log that the ranks here get. One that is set here wins. The notes name both.
-func settings(log *forecast.Log, getenv func(string) string) (env, notes []string) {
+func settings(log *tables.Table, getenv func(string) string) (env, notes []string) {
 	var own []string
-	for _, v := range validate.OfSystem(log.System()).Env {
+	for _, v := range log.Env {
 		if name, _, _ := strings.Cut(v, "="); getenv(name) != "" {
 			own = append(own, v)
 		} else {
@@ -100,20 +97,4 @@ func settings(log *forecast.Log, getenv func(string) string) (env, notes []strin
 		notes = append(notes, "set here to other values than in the log: "+strings.Join(own, " "))
 	}
 	return env, notes
-}
-
-// logNotes say how the log's measurement differs from the calculation.
-func logNotes(log *forecast.Log, c *configs.Fabric, nccl string) []string {
-	notes := validate.OfSystem(log.System()).Remarks(nccl)
-	if c.GPU != nil && c.GPU.Time == nil {
-		notes = append(notes, noTime(c.GPU.Name))
-	}
-	return notes
-}
-
-// portsOf are the NICs of a node of c. With the time of nodes they have the rate of its NICs.
-func portsOf(c *configs.Fabric) forecast.Ports {
-	const bitsPerByte = 8
-	return forecast.Ports{Number: c.NICsPerNode, Line: float64(c.Link.Bandwidth),
-		Payload: bitsPerByte * c.Link.PayloadRate()}
 }

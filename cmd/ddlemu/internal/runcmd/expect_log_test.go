@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
-	"github.com/ddlemu/ddlemu/shaper/report/forecast"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // logOf is a log of 4 ranks of so many nodes.
-func logOf(t *testing.T, nodes int, product, start string) *forecast.Log {
+func logOf(t *testing.T, nodes int, product, start string) *tables.Table {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# nccl-tests version 2.17.8 nccl-headers=21805 nccl-library=21805\n# " + start +
@@ -23,11 +23,11 @@ func logOf(t *testing.T, nodes int, product, start string) *forecast.Log {
 		fmt.Fprintf(&b, "#  Rank  %d Group  0 Pid  9 on   n%d device  0 [0x1b] %s\n", r, r*nodes/4, product)
 	}
 	b.WriteString("8 2 float sum -1 5 0 0 0 6 0 0 0\n")
-	log, err := forecast.ReadLog(strings.NewReader(b.String()))
+	log, err := tables.Read(strings.NewReader(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log
+	return log.Tables[0]
 }
 
 // A log says what flags need not say. What is not known of it is noted.
@@ -70,6 +70,32 @@ func TestPlaceOfLog(t *testing.T) {
 			o.Profile != tc.profile || o.oneThread != tc.oneThread || !o.nodeTimeIfKnown {
 			t.Errorf("%s: GPU %q, NCCL %q, nodes %v, profile %q, %v", tc.name, gpu, o.NCCL, fs.Lookup("nodes").Value,
 				o.Profile, o.oneThread)
+		}
+	}
+}
+
+// CSV says of its cluster what a table of validate says.
+func TestPlaceOfCSV(t *testing.T) {
+	file, err := tables.Read(strings.NewReader("# collective: all_reduce\n# ranks: 8\n# nodes: 2\n# gpu: a100-sxm\n" +
+		"# nvlink: mesh\n# nics_per_node: 4\n# fabric: ss11-200\n# nccl: 2.27.3\n# launch: one-thread\nbytes,time_us\n4,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"": "2 4 a100-sxm mesh 2.29 a100x4-ss11",
+		"--profile eth1 --gpu l40s": "2 4 l40s  2.29 eth1"} {
+		g := &cli.Global{Getenv: func(string) string { return "" }}
+		var o expectOptions
+		fs := pflag.NewFlagSet("expect", pflag.ContinueOnError)
+		o.AddFlags(g, fs)
+		if err := fs.Parse(strings.Fields("--soft-cuda " + args)); err != nil {
+			t.Fatal(err)
+		}
+		notes, err := o.place(g, file.Tables[0])
+		value := func(flag string) string { return fs.Lookup(flag).Value.String() }
+		got := strings.Join([]string{value("nodes"), value("nics-per-node"), value("gpu"), value("nvlink"), o.NCCL,
+			o.Profile}, " ")
+		if err != nil || notes != nil || got != want || !o.oneThread || !o.nodeTimeIfKnown {
+			t.Errorf("%q: %s, %q, %v, want %s", args, got, notes, err, want)
 		}
 	}
 }

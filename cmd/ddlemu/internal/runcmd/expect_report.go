@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
@@ -197,7 +198,7 @@ func limitText(l *bench.Limit) string {
 }
 
 // printLines lists rows of a log that are not judged.
-func printLines(w io.Writer, what string, lines []forecast.LogLine) {
+func printLines(w io.Writer, what string, lines []testslog.Line) {
 	if len(lines) == 0 {
 		return
 	}

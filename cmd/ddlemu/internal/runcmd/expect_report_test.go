@@ -3,7 +3,6 @@
 package runcmd
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/forecast"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 )
 
 // broadcastRows are forecasts for two ranks at 10 Gb/s: a size whose root runs ahead, and a size that the model does
@@ -34,7 +34,7 @@ func broadcastRows() []emulate.Forecast {
 }
 
 // namedReport is a report for two ranks with NCCL 2.22.3 on a profile.
-func namedReport(profile string, rows []emulate.Forecast, log *forecast.Log) *forecast.Report {
+func namedReport(profile string, rows []emulate.Forecast, log *tables.Table) *forecast.Report {
 	r := forecast.NewReport(rows, 2, log)
 	r.NCCL, r.Profile, r.Nodes = "2.22.3", profile, 2
 	return r
@@ -93,11 +93,11 @@ func TestExpectJudgesLog(t *testing.T) {
 4194304 1048576 float none 0 3600 1.17 1.17 0 3600 1.17 1.17 0
 2097152 524288 float none 0 1800 1.17 1.17 0 1800
 `
-	log, err := forecast.ReadLog(strings.NewReader(text))
+	log, err := tables.Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := namedReport("wan-metro", broadcastRows(), log)
+	r := namedReport("wan-metro", broadcastRows(), log.Tables[0])
 	want := []struct {
 		word  string
 		cause string
@@ -141,11 +141,11 @@ rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 
 }
 
 func TestExpectStrictIsContent(t *testing.T) {
-	log, err := forecast.ReadLog(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
+	log, err := tables.Read(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := namedReport("wan-metro", broadcastRows(), log).Failure(); got != "" {
+	if got := namedReport("wan-metro", broadcastRows(), log.Tables[0]).Failure(); got != "" {
 		t.Errorf("--strict says %q", got)
 	}
 }
@@ -160,37 +160,18 @@ func TestExpectJudgesByOperator(t *testing.T) {
 		f.LastRank = f.Time
 		rows = append(rows, f)
 	}
-	log, err := forecast.ReadLog(
+	log, err := tables.Read(
 		strings.NewReader(
 			"1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := namedReport("eth10", rows, log)
+	r := namedReport("eth10", rows, log.Tables[0])
 	if len(r.Log) != 2 || r.Log[0].Word != "as expected" || r.Log[1].Word != "slower" {
 		t.Errorf("max of 2 ms where that is expected, sum where 1 ms is: %+v", r.Log)
 	}
 	if r.Rows[0].RedOp != "sum" || r.Rows[1].RedOp != "max" || r.Rows[0].Type != "float" {
 		t.Errorf("%+v", r.Rows)
-	}
-}
-
-// A fabric has at least two nodes, so a log of one host is no reason to ask for one.
-func TestOtherNodes(t *testing.T) {
-	for _, test := range []struct {
-		hosts, nodes int
-		want         string
-	}{
-		{0, 2, "[]"},
-		{2, 2, "[]"},
-		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
-		{1, 2,
-			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
-				"and the links of a fabric are between nodes]"},
-	} {
-		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {
-			t.Errorf("%d hosts, %d nodes: %s", test.hosts, test.nodes, got)
-		}
 	}
 }
 
@@ -229,20 +210,20 @@ func TestLogSaysTheCollective(t *testing.T) {
 			"# Collective test starting: all_reduce_perf\n1048576" + reduces, given: "allreduce", want: nccl.AllReduce},
 		{text: "1048576" + reduces, fails: "name the collective"},
 	} {
-		log, err := forecast.ReadLog(strings.NewReader(tc.text))
+		log, err := tables.Read(strings.NewReader(tc.text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var o expectOptions
 		given, _ := nccl.ParseCollective(tc.given)
-		logs, got, err := o.tablesOf(log, given, tc.given != "")
+		logs, err := o.tablesOf(log, given, tc.given != "")
 		switch {
 		case tc.fails != "":
 			if err == nil || !strings.Contains(err.Error(), tc.fails) {
 				t.Errorf("%q: %v, want an error with %q", tc.text, err, tc.fails)
 			}
-		case err != nil || len(logs) != 1 || len(got) != 1 || got[0] != tc.want:
-			t.Errorf("%q: %v, %v, want %v", tc.text, got, err, tc.want)
+		case err != nil || len(logs) != 1 || logs[0].Collective != tc.want:
+			t.Errorf("%q: %v, %v, want %v", tc.text, logs, err, tc.want)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/report/steps"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
@@ -41,29 +40,19 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if err != nil {
 		return err
 	}
-	o.Ranks, o.onlyModel = ix.Workload.Head.Ranks, true
-	if o.Sweep != "" {
-		show, stop := g.ShowProgress("expect")
-		defer stop()
-		of := &replayOptions{BenchOptions: o.BenchOptions, Steps: o.Steps, Sweep: o.Sweep, Plot: o.Plot, Force: o.Force}
-		return (&replayer{g: g, o: of, ix: ix, show: show.Set, play: play.Forecast}).sweep(ctx)
-	}
-	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
-	if err != nil {
-		return err
-	}
-	defer e.Dir.Close()
-	if err := o.baseline.checkWorkload(&e, ix); err != nil {
-		return err
-	}
 	show, stop := g.ShowProgress("expect")
 	defer stop()
-	e.Progress = show.Set
-	r, err := o.forecastWorkload(ctx, play.Options{On: e, Workload: ix, Steps: o.Steps, Interval: true})
+	o.onlyModel = true
+	of := &replayOptions{BenchOptions: o.BenchOptions, Steps: o.Steps, Sweep: o.Sweep, Plot: o.Plot, Force: o.Force}
+	player := &replayer{g: g, o: of, ix: ix, show: show.Set, play: play.Forecast}
+	if o.Sweep != "" {
+		return player.sweep(ctx)
+	}
+	r, err := player.oneWithGOAL(ctx, o.GOAL)
 	if err != nil {
 		return err
 	}
-	if r.Baseline, err = o.baseline.compareReport(r.Report()); err != nil {
+	if r.Baseline, err = of.baseline.compareReport(r.Report()); err != nil {
 		return err
 	}
 	if err := cli.WriteNamed("--plot", o.Plot, o.Force, r.WriteSVG); err != nil {
@@ -74,17 +63,17 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	} else {
 		err = r.WriteText(g.Stdout, "")
 	}
-	return cmp.Or(err, o.baseline.judge())
+	return cmp.Or(err, of.baseline.judge())
 }
 
-// forecastWorkload calculates the times, and writes the messages if they are wanted.
-func (o *expectOptions) forecastWorkload(ctx context.Context, of play.Options) (r *steps.Result, err error) {
-	if o.GOAL == "" {
-		return steps.Of(play.Forecast(ctx, of))
+// oneWithGOAL is one, and writes the messages of the job to a file if it is not "".
+func (p *replayer) oneWithGOAL(ctx context.Context, file string) (r *steps.Result, err error) {
+	if file == "" {
+		return p.one(ctx)
 	}
-	err = cli.WriteFile("--goal", o.GOAL, o.Force, 0o644, func(out io.Writer) error {
-		of.GOAL = out
-		r, err = steps.Of(play.Forecast(ctx, of))
+	err = cli.WriteFile("--goal", file, p.o.Force, 0o644, func(out io.Writer) error {
+		p.goal = out
+		r, err = p.one(ctx)
 		return err
 	})
 	return r, err

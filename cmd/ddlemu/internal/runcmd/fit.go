@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/report/score"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/validate/fit"
 )
@@ -220,7 +221,7 @@ func (l *fitTables) options() (*validateOptions, error) {
 }
 
 // add adds the rows of a table.
-func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) error {
+func (l *fitTables) add(ctx context.Context, path string, t *tables.Table) error {
 	if slices.Contains(l.fit.Tables, filepath.Base(path)) {
 		return cli.BadInput("%s: another table has the same file name: rename one of them", path)
 	}
@@ -233,7 +234,7 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 		return err
 	}
 	defer v.Emulate.Dir.Close()
-	e := t.ForModel(v.Emulate)
+	e := v.ForModel()
 	decided, err := decide(ctx, l.o.Decisions, path, e)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -243,7 +244,7 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for i, c := range decided.Cases {
-		l.fit.Rows = append(l.fit.Rows, fit.Row{Table: len(l.fit.Tables), Published: t.Rows[i].Time, Case: c,
+		l.fit.Rows = append(l.fit.Rows, fit.Row{Row: t.Rows[i], Table: len(l.fit.Tables), Case: c,
 			Nodes: t.Nodes,
 			Call: func(ctx context.Context, t *configs.GPUTime) (time.Duration, error) {
 				e, err := model.Expect(ctx, i, t)
@@ -251,7 +252,7 @@ func (l *fitTables) add(ctx context.Context, path string, t *validate.Table) err
 			}})
 	}
 	l.fit.Tables = append(l.fit.Tables, filepath.Base(path))
-	r := t.NewReport(&v.Emulate, decided.NCCL)
+	r := v.NewReport(decided.NCCL)
 	r.Name, r.Predicted = filepath.Base(path), true
 	l.reports = append(l.reports, r)
 	return nil

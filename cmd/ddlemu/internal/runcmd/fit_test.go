@@ -19,8 +19,10 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/validate/fit"
 )
@@ -74,20 +76,20 @@ func TestPredictions(t *testing.T) {
 		}
 	}
 	a := &all{predictions: predictions}
-	whole := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 64}}}
+	whole := &tables.Table{Rows: []testslog.Row{{Size: 8}, {Size: 64}}}
 	if d := cmp.Diff(predictedTable().Lines, a.predicted("x.csv", whole).Lines); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	some := predictions["x.csv"]
-	some.LeftOut = []validate.LeftOut{{Size: 16, Reason: "no schedule"}}
-	wide := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 16}, {Size: 64}},
-		LeftOut: []validate.LeftOut{{Size: 4, Reason: "odd"}}}
+	some.LeftOut = []tables.LeftOut{{Size: 16, Reason: "no schedule"}}
+	wide := &tables.Table{Rows: []testslog.Row{{Size: 8}, {Size: 16}, {Size: 64}},
+		LeftOut: []tables.LeftOut{{Size: 4, Reason: "odd"}}}
 	if r := a.predicted("x.csv", wide); len(r.Lines) != 2 || len(r.LeftOut) != 2 ||
 		r.LeftOut[1].Reason != "no schedule" {
 		t.Errorf("rows without a time: %+v", r)
 	}
 	some.LeftOut = nil
-	more := &validate.Table{Rows: []validate.Row{{Size: 8}, {Size: 16}}}
+	more := &tables.Table{Rows: []testslog.Row{{Size: 8}, {Size: 16}}}
 	if a.predicted("x.csv", more) != nil || a.predicted("y.csv", whole) != nil {
 		t.Error("a prediction of rows that have none")
 	}
@@ -168,7 +170,8 @@ func TestPredictedTablesHaveRows(t *testing.T) {
 		l.fit.Tables = append(l.fit.Tables, name)
 		l.reports = append(l.reports, &validate.Report{Name: name})
 		for _, size := range []int64{8, 16} {
-			l.fit.Rows = append(l.fit.Rows, fit.Row{Table: i, Published: time.Second, Case: bench.Case{Size: size},
+			row := testslog.Row{Size: size, OutOfPlace: testslog.Half{Time: time.Second}}
+			l.fit.Rows = append(l.fit.Rows, fit.Row{Row: row, Table: i,
 				Nodes: 1,
 				Call: func(context.Context, *configs.GPUTime) (time.Duration, error) {
 					if i == 1 {
@@ -205,8 +208,8 @@ func TestFitUsesTheFileOfItsKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cluster := validate.Cluster{GPU: "l40s", GPUsPerNode: 2}
-		if err := table.place(g, &validate.Table{Ranks: 2, Nodes: 1, Cluster: cluster}); err != nil {
+		cluster := tables.Cluster{GPU: "l40s", GPUsPerNode: 2}
+		if err := table.place(g, &tables.Table{Ranks: 2, Nodes: 1, Cluster: cluster}); err != nil {
 			t.Fatal(err)
 		}
 		if got := table.Flags.Lookup("gpu").Value.String(); got != want || !table.Model {

@@ -24,6 +24,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/report/score"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // judgedTable is a table of a real cluster with what the model expects of it.
 type judgedTable struct {
-	table   *validate.Table
+	table   *tables.Table
 	options emulate.Options
 	report  *validate.Report
 	rows    []emulate.Forecast
@@ -101,16 +102,14 @@ func calculateTable(t *testing.T, path, kept string) (*judgedTable, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { _ = v.Emulate.Dir.Close() })
-	j := &judgedTable{table: table, options: table.ForModel(v.Emulate), kept: kept}
+	j := &judgedTable{table: table, options: v.ForModel(), kept: kept}
 	if j.rows, _, err = j.expect(t.Context(), j.options); err != nil {
 		return nil, err
 	}
-	j.report = table.NewReport(&j.options, "")
+	j.report = v.NewReport("")
 	j.report.Name = filepath.Base(path)
 	for i, f := range j.rows {
-		if f.Known {
-			j.report.Lines = append(j.report.Lines, validate.NewLine(table.Rows[i], f.Time))
-		}
+		j.report.Calculated(&table.Rows[i], f.Time, f.Problem)
 	}
 	return j, nil
 }
@@ -165,7 +164,7 @@ func (j *judgedTable) judge(t *testing.T, others []*judgedTable,
 	for i := range rows {
 		f, row := &rows[i], &j.table.Rows[i]
 		f.Interval = intervals.Find(by, j.report.Class, f.Case.Size)
-		us := fault(row.Size, float64(row.Time)/float64(time.Microsecond))
+		us := fault(row.Size, float64(row.OutOfPlace.Time)/float64(time.Microsecond))
 		algbw := f.Case.Collective.AlgFactor(f.Case.Ranks) * float64(row.Size) / us / 1e3
 		op, root := "none", -1
 		if f.Case.Collective.Reduces() {
@@ -177,11 +176,11 @@ func (j *judgedTable) judge(t *testing.T, others []*judgedTable,
 		fmt.Fprintf(&log, "%d %d %v %s %d %.4f %.4f %.4f 0 N/A N/A N/A N/A\n", row.Size, f.Case.Count, f.Case.Type, op,
 			root, us, algbw, algbw*f.Case.Collective.BusFactor(f.Case.Ranks))
 	}
-	read, err := forecast.ReadLog(strings.NewReader(log.String()))
+	read, err := tables.Read(strings.NewReader(log.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := forecast.NewReport(rows, j.table.Ranks, read)
+	r := forecast.NewReport(rows, j.table.Ranks, read.Tables[0])
 	r.Nodes = j.table.Nodes
 	return r
 }
@@ -307,7 +306,7 @@ func judgeFaults(t *testing.T, tables []*judgedTable) {
 func (f *planted) sizes(j *judgedTable) (sizes []int64, seen bool) {
 	const least = 1.6
 	for _, row := range j.table.Rows {
-		us := float64(row.Time) / float64(time.Microsecond)
+		us := float64(row.OutOfPlace.Time) / float64(time.Microsecond)
 		if after := f.change(j, row.Size, us); after > us {
 			sizes = append(sizes, row.Size)
 			seen = seen || after > least*us

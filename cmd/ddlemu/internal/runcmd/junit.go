@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
@@ -83,8 +85,11 @@ func ending(class, word, summary string, err error) []junit.Case {
 	return nil
 }
 
-// properties makes properties of pairs of a name and a value; those without a value are left out.
-func properties(pairs ...string) (out []junit.Property) {
+// properties describe a run: pairs of a name and a value, its verdict and its fabric. A name without a value is left
+// out.
+func properties(word string, cause verdict.Cause, summary string, in *configs.InForce, pairs ...string) (
+	out []junit.Property) {
+	pairs = slices.Concat(pairs, []string{"verdict", word, "cause", string(cause), "summary", summary}, in.Properties())
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			out = append(out, junit.Property{Name: pairs[i], Value: pairs[i+1]})

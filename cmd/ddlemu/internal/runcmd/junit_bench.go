@@ -4,7 +4,6 @@ package runcmd
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,32 +16,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
-// lastHeader is a printer that keeps the header of the last attempt.
-type lastHeader struct{ bench.Header }
-
-// Begin replaces the header of an earlier attempt.
-func (l *lastHeader) Begin(h bench.Header) error {
-	l.Header = h
-	return nil
-}
-
-// Row has nothing to keep: the rows are in the outcome.
-func (l *lastHeader) Row(bench.Row) error { return nil }
-
-// End has nothing to keep: the verdict is in the outcome.
-func (l *lastHeader) End(bench.Summary) error { return nil }
-
 // benchSuite makes a test case of each row that was planned. err is why the run ended early, if it did.
 func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, j *judges, err error) junit.Suite {
 	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
-	s := junit.Suite{Name: "bench " + collective, Properties: slices.Concat(properties(
-		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock",
-		h.Clock, "time_scale",
-		number(float64(out.Scale)),
-		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause),
-		"summary", v.Summary,
-	), properties(h.Fabric.Properties()...))}
+	s := junit.Suite{Name: "bench " + collective, Properties: properties(v.Word, v.Cause, v.Summary, &h.Fabric,
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock,
+		"time_scale", number(float64(out.Scale)), "ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)))}
 	rest, times := out.Result.Rows, 0
 	cases := b.Cases()
 	for i, planned := range cases {

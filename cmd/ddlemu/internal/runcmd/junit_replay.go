@@ -5,7 +5,6 @@ package runcmd
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,13 +25,10 @@ func replaySuite(path string, r *steps.Result, err error) junit.Suite {
 		return s
 	}
 	report, v := r.Report(), &r.Verdict
-	s.Properties = slices.Concat(properties(
-		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath",
-		report.Datapath, "clock",
-		report.Clock, "time_scale", number(float64(report.TimeScale)),
-		"ranks", strconv.Itoa(report.Ranks), "nodes", number(float64(report.Nodes)), "verdict", v.Word, "cause",
-		string(v.Cause), "summary", v.Summary,
-	), properties(report.Fabric.Properties()...))
+	s.Properties = properties(v.Word, v.Cause, v.Summary, &report.Fabric,
+		"profile", report.Profile, "nccl", report.NCCL, "cuda", report.CUDA, "datapath", report.Datapath, "clock",
+		report.Clock, "time_scale", number(float64(report.TimeScale)), "ranks", strconv.Itoa(report.Ranks), "nodes",
+		number(float64(report.Nodes)))
 	for i := range max(len(r.Steps), r.Interrupted) {
 		c := junit.Case{Class: class, Name: fmt.Sprintf("step %d", i+1)}
 		switch {

@@ -5,7 +5,6 @@ package runcmd
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -23,8 +22,7 @@ func runSuite(args []string, status int, in *configs.InForce, v *verdict.Verdict
 		s.Cases = []junit.Case{failedCase(class, err)}
 		return s
 	}
-	s.Properties = slices.Concat(properties("profile", in.Profile, "verdict", v.Word, "cause", string(v.Cause),
-		"summary", v.Summary), properties(in.Properties()...))
+	s.Properties = properties(v.Word, v.Cause, v.Summary, in, "profile", in.Profile)
 	command, judged := junit.Case{Class: class, Name: "command"}, junit.Case{Class: class, Name: "verdict"}
 	if status != 0 {
 		command.Failure = &junit.Problem{Type: "status",

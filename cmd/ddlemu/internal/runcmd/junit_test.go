@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 	"github.com/ddlemu/ddlemu/shaper/run/verify"
 )
@@ -161,7 +162,7 @@ func TestValidateSuite(t *testing.T) {
 			{Size: 4, Published: 65.7, Emulated: 66, Within: true, Limit: 15}, {Size: 8, Published: 60, Expected: 90,
 				Error: 50, Limit: 15},
 		},
-		LeftOut: []validate.LeftOut{{Size: 16, Reason: "too large"}},
+		LeftOut: []tables.LeftOut{{Size: 16, Reason: "too large"}},
 	}
 	s := written(t, validateSuite("t.csv", r, nil))
 	expectCases(t, s, "4 bytes:", "8 bytes: failure limit 90.00 us, published 60.00 us: +50.0 %, the limit is 15 %",

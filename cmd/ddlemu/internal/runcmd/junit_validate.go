@@ -5,7 +5,6 @@ package runcmd
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -22,9 +21,8 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = slices.Concat(properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA,
-		"system", r.System, "source", r.Source, "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary),
-		properties(r.Fabric.Properties()...))
+	s.Properties = properties(r.Verdict, r.Cause, r.Summary, &r.Fabric, "profile", r.Profile, "nccl", r.NCCL, "cuda",
+		r.CUDA, "system", r.System, "source", r.Source)
 	bytes := func(size int64) string { return fmt.Sprintf("%d bytes", size) }
 	for _, l := range r.Lines {
 		got := cmp.Or(l.Emulated, l.Expected)

@@ -3,7 +3,6 @@
 package runcmd
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,10 +20,8 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 		s.Cases = ending(class, "", "", err)
 		return s
 	}
-	s.Properties = slices.Concat(properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale",
-		strconv.Itoa(r.TimeScale),
-		"seed", strconv.FormatUint(r.Seed, 10), "verdict", r.Verdict, "cause", string(r.Cause), "summary", r.Summary),
-		properties(r.InForce.Properties()...))
+	s.Properties = properties(r.Verdict, r.Cause, r.Summary, &r.InForce, "fabric", r.Fabric, "profile", r.Profile,
+		"clock", r.Clock, "time_scale", strconv.Itoa(r.TimeScale), "seed", strconv.FormatUint(r.Seed, 10))
 	s.Out = strings.Join(r.Notes, "\n")
 	reported := map[string]bool{} // reasons that a case has
 	add := func(name string, problems []string) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -266,6 +267,7 @@ type replayer struct {
 	budget emulate.Budget
 	show   emulate.Progress
 	play   func(context.Context, play.Options) (*play.Result, error)
+	goal   io.Writer // for the messages of a forecast; nil if they are not wanted
 }
 
 // prepare determines the fabric that the flags describe, and what to play on it. which names it in the progress, "" if
@@ -299,7 +301,7 @@ func (p *replayer) one(ctx context.Context) (*steps.Result, error) {
 	if e.On.Trace, err = makeTrace(p.o.Trace, &e.On.Config); err != nil {
 		return nil, err
 	}
-	e.Interval = true
+	e.Interval, e.GOAL = true, p.goal
 	if e.On.Trace != "" {
 		injection(p.g, e.On.Layout)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/run/host"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -110,7 +111,11 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 	}
 	show, stop := g.ShowProgress("validate")
 	defer stop()
-	r, err := o.compare(ctx, g, path, within, show.Set)
+	t, err := o.table(path)
+	if err != nil {
+		return cli.BadInput("%s: %w", path, err)
+	}
+	r, err := o.compare(ctx, g, path, t, within, show.Set)
 	if _, bad := errors.AsType[*cli.InputError](err); bad {
 		return err
 	}
@@ -149,24 +154,20 @@ func (o *validateOptions) budget() (emulate.Budget, error) {
 	return within, err
 }
 
-// compare reads a table and compares the emulator with it. There is a report beside the error if it was interrupted.
-func (o *validateOptions) compare(ctx context.Context, g *cli.Global, path string, within emulate.Budget,
-	show emulate.Progress) (*validate.Report, error) {
-	t, err := o.table(path)
-	if err != nil {
-		return nil, cli.BadInput("%s: %w", path, err)
-	}
+// compare compares the emulator with the table of a file. There is a report beside the error if it was interrupted.
+func (o *validateOptions) compare(ctx context.Context, g *cli.Global, path string, t *tables.Table,
+	within emulate.Budget, show emulate.Progress) (*validate.Report, error) {
 	v, err := o.options(g, path, t)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Emulate.Dir.Close()
 	v.Emulate.Budget, v.Emulate.Progress = within, show
-	play := t.Run
+	play := v.Run
 	if o.Model {
-		play = t.Expect
+		play = v.Expect
 	}
-	r, err := play(ctx, v)
+	r, err := play(ctx)
 	if r != nil {
 		r.Name = filepath.Base(path)
 		r.MarkFitted(v.Emulate.Config.FittedUpTo(r.Name))
@@ -175,13 +176,17 @@ func (o *validateOptions) compare(ctx context.Context, g *cli.Global, path strin
 }
 
 // table reads the table and removes the rows outside -b and -e.
-func (o *validateOptions) table(path string) (*validate.Table, error) {
+func (o *validateOptions) table(path string) (*tables.Table, error) {
 	f, err := openTable(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	t, err := validate.Read(f)
+	file, err := tables.Read(f)
+	if err != nil {
+		return nil, err
+	}
+	t, err := file.One()
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +205,9 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 	return t, t.Between(low, high)
 }
 
-// place sets the flags that were not given to what the table says of its cluster. A fabric that is up has its own.
-func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
+// placeTable sets the flags that were not given to what a complete table says of its cluster. A fabric that is up has
+// its own. kind is the kind of GPU; nodeTime takes the links of the system that has such GPUs.
+func (o *BenchOptions) placeTable(g *cli.Global, t *tables.Table, kind string, nodeTime bool) error {
 	// With a GPU, or a path, --nccl has another meaning.
 	if (t.NCCL != "" || t.GPU != "") && (o.Soft || !locate.HasGPU()) {
 		version := t.NearestNCCL()
@@ -216,7 +222,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 		return nil
 	}
 	if !o.Flags.Changed("profile") && !o.Flags.Changed("file") {
-		profile, err := t.Profile(t.Domains(), o.takesNodeTime(g))
+		profile, err := t.Profile(t.Domains(), nodeTime)
 		if err != nil {
 			return err
 		}
@@ -224,7 +230,7 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	}
 	settings := [][2]string{{"ranks", strconv.Itoa(t.Ranks)}, {"nodes", strconv.Itoa(t.Nodes)}, {"cpu", t.CPU}}
 	if !o.Flags.Changed("gpu") { // how NVLinks connect another kind is not the table's
-		settings = append(settings, [2]string{"gpu", cmp.Or(o.kind, t.GPU)}, [2]string{"nvlink", t.NVLink})
+		settings = append(settings, [2]string{"gpu", kind}, [2]string{"nvlink", t.NVLink})
 		if domain := max(t.NVLinkDomain, t.GPUsPerNode); t.GPU != "" && domain > 0 {
 			settings = append(settings, [2]string{"nvlink-domain", strconv.Itoa(domain)})
 		}
@@ -240,18 +246,18 @@ func (o *validateOptions) place(g *cli.Global, t *validate.Table) error {
 	return nil
 }
 
-// takesNodeTime says whether nodes cost time where it is known what: with --model, unless a flag or a variable says
-// otherwise, or another kind of GPU than the table's.
-func (o *validateOptions) takesNodeTime(g *cli.Global) bool {
-	return o.Model && !o.Flags.Changed("gpu") && !o.nodeTimeOff(g)
+// place sets the flags that were not given to what the table says. Nodes cost time where it is known what: with
+// --model, unless a flag or a variable says otherwise, or another kind of GPU than the table's.
+func (o *validateOptions) place(g *cli.Global, t *tables.Table) error {
+	return o.placeTable(g, t, cmp.Or(o.kind, t.GPU), o.Model && !o.Flags.Changed("gpu") && !o.nodeTimeOff(g))
 }
 
 // options collects what the run needs. The caller closes the folder.
-func (o *validateOptions) options(g *cli.Global, path string, t *validate.Table) (v validate.Options, err error) {
+func (o *validateOptions) options(g *cli.Global, path string, t *tables.Table) (v validate.Options, err error) {
 	if err := o.place(g, t); err != nil {
 		return v, cli.BadInput("%s: %w", path, err)
 	}
-	o.onlyModel, o.nodeTimeIfKnown = o.Model, o.Model
+	v.Table, o.onlyModel, o.nodeTimeIfKnown = t, o.Model, o.Model
 	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})
 	if err != nil {
 		return v, err

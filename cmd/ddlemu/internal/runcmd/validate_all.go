@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/shaper/report/score"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -71,10 +72,9 @@ type all struct {
 	o     *validateOptions
 	show  *progress.Display
 	total emulate.Budget
-	files []string
-	// remaining is the time that is left.
-	remaining remaining
-	apart     map[string]string // reasons why tables are seen apart, by their names
+	files []tableFile
+	begun time.Time
+	apart map[string]string // reasons why tables are seen apart, by their names
 	// predictions are the predictions of tables by figures that were fitted to others, by their names.
 	predictions map[string]*validate.Report
 
@@ -82,6 +82,13 @@ type all struct {
 	out     []score.LeftOut
 	cases   []junit.Case
 	failed  error // of the first table whose run failed
+}
+
+// tableFile is a file with its table, or with the reason why it has none.
+type tableFile struct {
+	path  string
+	table *tables.Table
+	err   error
 }
 
 func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, paths []string) error {
@@ -116,8 +123,11 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 	}
 	show, stop := g.ShowProgress("validate")
 	defer stop()
-	a := &all{g: g, o: o, show: show, total: within, files: files, apart: apart, predictions: predictions,
-		remaining: o.remaining(files)}
+	a := &all{g: g, o: o, show: show, total: within, apart: apart, predictions: predictions, begun: time.Now()}
+	for _, path := range files {
+		t, err := o.table(path)
+		a.files = append(a.files, tableFile{path, t, err})
+	}
 	err = a.compare(ctx)
 	board := score.New(a.reports, a.apart, a.out)
 	if o.junit.path != "" {
@@ -144,41 +154,45 @@ func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, path
 // compare compares each table with what its head describes. A table that cannot be compared is left out. The error says
 // that the user interrupted it.
 func (a *all) compare(ctx context.Context) error {
-	for i, path := range a.files {
-		name := filepath.Base(path)
+	for i := range a.files {
+		f := &a.files[i]
+		name := filepath.Base(f.path)
 		within := a.total
 		if within.Total > 0 { // what a table does not take is for those after it
 			within.End = time.Now().Add(time.Until(within.End) / time.Duration(len(a.files)-i))
 		}
 		where := fmt.Sprintf("%d of %d, %s", i+1, len(a.files), name)
-		a.show.Set(where, a.remaining.now())
+		now := time.Now()
+		left := a.left(i, now)
+		a.show.Set(where, left)
 		o, err := a.o.forTable(a.g)
 		if err != nil {
 			return err
 		}
-		r, err := a.one(ctx, o, path, within, func(what string, left time.Duration) {
-			if within.Total == 0 {
-				left = a.remaining.now()
+		r, err := a.one(ctx, o, f, within, func(what string, ofTable time.Duration) {
+			if within.Total == 0 && left == progress.Unknown {
+				ofTable = left
+			} else if within.Total == 0 {
+				ofTable = max(left-time.Since(now), 0)
 			}
-			a.show.Set(where+": "+what, left)
+			a.show.Set(where+": "+what, ofTable)
 		})
-		a.remaining.done(i)
 		interrupted := ctx.Err() != nil
 		switch {
 		case r != nil:
 			a.reports = append(a.reports, r)
 			a.cases = append(a.cases, validateSuite(name, r, err).Cases...)
 		case interrupted:
-			a.leaveOut(path, errInterrupted)
+			a.leaveOut(f.path, errInterrupted)
 		case err != nil:
-			a.leaveOut(path, err)
+			a.leaveOut(f.path, err)
 			if failed(err) {
 				a.failed = cmp.Or(a.failed, fmt.Errorf("%s: %w", name, err))
 			}
 		}
 		if interrupted {
 			for _, rest := range a.files[i+1:] {
-				a.leaveOut(rest, errInterrupted)
+				a.leaveOut(rest.path, errInterrupted)
 			}
 			return cmp.Or(err, context.Cause(ctx))
 		}
@@ -186,17 +200,38 @@ func (a *all) compare(ctx context.Context) error {
 	return nil
 }
 
-// one compares one table. Predictions by figures that were fitted to other tables take the place of calculated times.
-func (a *all) one(ctx context.Context, o *validateOptions, path string, within emulate.Budget, show emulate.Progress) (
-	*validate.Report, error) {
-	if name := filepath.Base(path); a.predictions[name] != nil {
-		if t, err := o.table(path); err == nil {
-			if r := a.predicted(name, t); r != nil {
-				return r, nil
-			}
+// rowsOfStart is how many rows the model plays in the time in which NCCL of a rank starts and connects.
+const rowsOfStart = 15
+
+// left is how long the tables from number i on take, in proportion to what those before them took: by their ranks and
+// rows. It is not known of the first one, and without --model.
+func (a *all) left(i int, now time.Time) time.Duration {
+	var before, after float64
+	for k, f := range a.files {
+		switch {
+		case f.err != nil: // it will be left out
+		case k < i:
+			before += float64(f.table.Ranks * (rowsOfStart + len(f.table.Rows)))
+		default:
+			after += float64(f.table.Ranks * (rowsOfStart + len(f.table.Rows)))
 		}
 	}
-	r, err := o.compare(ctx, a.g, path, within, show)
+	if before == 0 || !a.o.Model {
+		return progress.Unknown
+	}
+	return time.Duration(float64(now.Sub(a.begun)) * after / before)
+}
+
+// one compares one table. Predictions by figures that were fitted to other tables take the place of calculated times.
+func (a *all) one(ctx context.Context, o *validateOptions, f *tableFile, within emulate.Budget, show emulate.Progress) (
+	*validate.Report, error) {
+	if f.err != nil {
+		return nil, cli.BadInput("%s: %w", f.path, f.err)
+	}
+	if r := a.predicted(filepath.Base(f.path), f.table); r != nil {
+		return r, nil
+	}
+	r, err := o.compare(ctx, a.g, f.path, f.table, within, show)
 	if r != nil {
 		a.replace(r)
 	}

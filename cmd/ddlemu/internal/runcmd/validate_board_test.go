@@ -16,7 +16,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/report/score"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -25,7 +27,7 @@ func boardReports() []*validate.Report {
 		{Name: "one.csv", GPU: "t4", OtherNCCL: "NCCL 2.22.3 stands for 2.12.7", RanksPerProcess: 1, Lines: []validate.Line{
 			{Size: 8, Published: 100, Expected: 90, Error: -10},
 			{Size: 2 << 20, Published: 1000, Expected: 1020, Emulated: 1030, Error: 3}},
-			LeftOut: []validate.LeftOut{{Size: 16, Reason: "why"}}},
+			LeftOut: []tables.LeftOut{{Size: 16, Reason: "why"}}},
 		{Name: "two.csv", RanksPerProcess: 8, Lines: []validate.Line{{Size: 8, Published: 10, Expected: 12, Error: 20}},
 			Verdict: "INVALID", Summary: "host: late", Reasons: []string{"late"}},
 		{Name: "none.csv", GPU: "a100-sxm", Lines: []validate.Line{{Size: 8, Published: 10, Error: -100}}},
@@ -37,7 +39,7 @@ func TestPrintBoard(t *testing.T) {
 	reports[0].MarkFitted(8)
 	reports[2].MarkFitted(8)
 	odd := &validate.Report{Name: "odd.csv", GPU: "l40s", Lines: []validate.Line{{Size: 8, Published: 10, Error: 900}},
-		LeftOut: []validate.LeftOut{{Size: 32, Reason: "because"}}}
+		LeftOut: []tables.LeftOut{{Size: 32, Reason: "because"}}}
 	var got strings.Builder
 	b := score.New(append(reports, odd), map[string]string{"odd.csv": "a net that is not here"},
 		[]score.LeftOut{{Name: "three.csv", Reason: "no table"}})
@@ -113,27 +115,20 @@ func TestParseApart(t *testing.T) {
 	}
 }
 
-// The tables that are left take as long as expected, by what those before them took.
-func TestRemaining(t *testing.T) {
-	now := time.Unix(100, 0)
-	r := remaining{begun: now, clock: func() time.Time { return now }}
-	if got := r.now(); got != progress.Unknown {
-		t.Errorf("nothing is known: %v", got)
+// The tables that are left take as long as their ranks and rows say, by what those before them took.
+func TestTimeLeft(t *testing.T) {
+	of := func(ranks, rows int) tableFile {
+		return tableFile{table: &tables.Table{Ranks: ranks, Rows: make([]testslog.Row, rows)}}
 	}
-	r.expected = []time.Duration{time.Second, 0, 3 * time.Second}
-	for _, tc := range []struct {
-		at   time.Duration
-		done int // the table that is done then; -1: none
-		want time.Duration
-	}{{0, -1, 4 * time.Second}, {time.Second, -1, 3 * time.Second}, {2 * time.Second, 0, 6 * time.Second},
-		{3 * time.Second, -1, 5 * time.Second}, {9 * time.Second, -1, 0}, {10 * time.Second, 2, 0}} {
-		now = time.Unix(100, 0).Add(tc.at)
-		if tc.done >= 0 {
-			r.done(tc.done)
+	a := &all{o: &validateOptions{Model: true}, begun: time.Unix(100, 0),
+		files: []tableFile{of(2, 5), {err: errInterrupted}, of(4, 15), of(2, 5)}}
+	for at, want := range []time.Duration{progress.Unknown, 40 * time.Second, 40 * time.Second, 2500 * time.Millisecond} {
+		if got := a.left(at, time.Unix(110, 0)); got != want {
+			t.Errorf("before table %d: %v left, want %v", at, got, want)
 		}
-		if got := r.now(); got != tc.want {
-			t.Errorf("after %v: %v left, want %v", tc.at, got, tc.want)
-		}
+	}
+	if a.o.Model = false; a.left(2, time.Unix(110, 0)) != progress.Unknown {
+		t.Error("the time of runs is known")
 	}
 }
 
@@ -153,7 +148,7 @@ func TestJudgeBoard(t *testing.T) {
 		{[]*validate.Report{ok, far}, "1 of 3 rows exceed their limits", cli.ExitFailure},
 		{[]*validate.Report{far, invalid}, "the verdict is INVALID: x: late", cli.ExitInvalid},
 	} {
-		err := (&all{files: []string{"a"}}).judge(score.New(tc.reports, nil, out))
+		err := (&all{files: make([]tableFile, 1)}).judge(score.New(tc.reports, nil, out))
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -221,7 +216,7 @@ func TestOptionsForEachTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.place(g, &validate.Table{Ranks: 2, Nodes: 2, Cluster: validate.Cluster{GPU: gpu}}); err != nil {
+		if err := c.place(g, &tables.Table{Ranks: 2, Nodes: 2, Cluster: tables.Cluster{GPU: gpu}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.Flags.Lookup("gpu").Value.String(); got != gpu || !c.Model || c.End != "1M" || !g.JSON ||

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/bounds"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -38,7 +39,7 @@ func readPredictions(files []string) (map[string]*validate.Report, error) {
 }
 
 // predicted is the report on a table if each of its rows is predicted, or the model knows no time of it; else nil.
-func (a *all) predicted(name string, t *validate.Table) *validate.Report {
+func (a *all) predicted(name string, t *tables.Table) *validate.Report {
 	p := a.predictions[name]
 	if p == nil {
 		return nil
@@ -46,12 +47,13 @@ func (a *all) predicted(name string, t *validate.Table) *validate.Report {
 	r := *p
 	r.Lines, r.LeftOut = nil, slices.Clone(t.LeftOut)
 	for _, row := range t.Rows {
-		isRow := func(l validate.LeftOut) bool { return l.Size == row.Size }
-		if line := lineOf(p.Lines, row.Size); line != nil {
+		i := slices.IndexFunc(p.LeftOut, func(l tables.LeftOut) bool { return l.Size == row.Size })
+		switch line := p.Line(row.Size); {
+		case line != nil:
 			r.Lines = append(r.Lines, *line)
-		} else if i := slices.IndexFunc(p.LeftOut, isRow); i >= 0 {
+		case i >= 0:
 			r.LeftOut = append(r.LeftOut, p.LeftOut[i])
-		} else {
+		default:
 			return nil
 		}
 	}
@@ -65,26 +67,18 @@ func (a *all) replace(r *validate.Report) {
 	if p == nil {
 		return
 	}
-	kept := r.Lines[:0]
-	for _, l := range r.Lines {
-		line := lineOf(p.Lines, l.Size)
-		switch {
-		case !l.Fitted:
-			kept = append(kept, l)
-		case line != nil:
-			kept = append(kept, *line)
-		default:
-			const why = "figures were fitted to it, and it is not predicted without them"
-			r.LeftOut = append(r.LeftOut, validate.LeftOut{Size: l.Size, Reason: why})
+	lines := r.Lines
+	r.Lines, r.Predicted = nil, true
+	for _, l := range lines {
+		line := &l
+		if l.Fitted {
+			line = p.Line(l.Size)
 		}
+		if line != nil {
+			r.Lines = append(r.Lines, *line)
+			continue
+		}
+		const why = "figures were fitted to it, and it is not predicted without them"
+		r.LeftOut = append(r.LeftOut, tables.LeftOut{Size: l.Size, Reason: why})
 	}
-	r.Lines, r.Predicted = kept, true
-}
-
-func lineOf(lines []validate.Line, size int64) *validate.Line {
-	i := slices.IndexFunc(lines, func(l validate.Line) bool { return l.Size == size })
-	if i < 0 {
-		return nil
-	}
-	return &lines[i]
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -49,7 +50,7 @@ func printValidation(w io.Writer, r *validate.Report, more string) error {
 }
 
 // printLeftOut prints one line for consecutive rows that are left out for the same reason.
-func printLeftOut(w io.Writer, rows []validate.LeftOut) {
+func printLeftOut(w io.Writer, rows []tables.LeftOut) {
 	for i := 0; i < len(rows); {
 		j := i
 		for j+1 < len(rows) && rows[j+1].Reason == rows[i].Reason {

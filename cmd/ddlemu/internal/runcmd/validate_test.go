@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -21,7 +22,7 @@ func TestPrintValidation(t *testing.T) {
 			{Size: 4, Published: 65.7, Expected: 66, Emulated: 66.119, Error: 0.64, Limit: 15, Within: true},
 			{Size: 16 << 20, Published: 5966.3, Expected: 6500, Error: 8.94, Limit: 5},
 		},
-		LeftOut: []validate.LeftOut{{Size: 8, Reason: "a"}, {Size: 16, Reason: "a"}, {Size: 32, Reason: "b"}},
+		LeftOut: []tables.LeftOut{{Size: 8, Reason: "a"}, {Size: 16, Reason: "a"}, {Size: 32, Reason: "b"}},
 		Verdict: "INVALID", Conclusion: verdict.New(nil),
 	}
 	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
@@ -50,7 +51,7 @@ verdict: INVALID
 
 // What the table says of its cluster is used, unless a flag says something else.
 func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
-	table := validate.Table{Ranks: 16, Nodes: 2, Cluster: validate.Cluster{GPU: "a100-sxm", NVLink: "mesh",
+	table := tables.Table{Ranks: 16, Nodes: 2, Cluster: tables.Cluster{GPU: "a100-sxm", NVLink: "mesh",
 		GPUsPerNode: 8, NICsPerNode: 4, Fabric: "ss11-200", CPU: "amd", NCCL: "2.27.3"}}
 	names := []string{"ranks", "nodes", "nics-per-node", "gpu", "nvlink", "nvlink-domain", "cpu", "nccl"}
 	for _, tc := range []struct {
@@ -88,15 +89,15 @@ func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		cluster validate.Cluster
+		cluster tables.Cluster
 		want    string
 	}{
-		{validate.Cluster{Fabric: "two ropes"}, `the table's fabric is "two ropes", for which there is no profile`},
+		{tables.Cluster{Fabric: "two ropes"}, `the table's fabric is "two ropes", for which there is no profile`},
 	} {
 		var o validateOptions
 		g := &cli.Global{}
 		o.AddFlags(g, pflag.NewFlagSet("validate", pflag.ContinueOnError))
-		err := o.place(g, &validate.Table{Ranks: 8, Nodes: 2, Cluster: tc.cluster})
+		err := o.place(g, &tables.Table{Ranks: 8, Nodes: 2, Cluster: tc.cluster})
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%+v: %v, want %s", tc.cluster, err, tc.want)
 		}
@@ -107,16 +108,16 @@ func TestValidateTakesTheClusterFromTheTable(t *testing.T) {
 // NCCL decides for it.
 func TestValidateTakesTheDomainFromTheTable(t *testing.T) {
 	for _, tc := range []struct {
-		cluster validate.Cluster
+		cluster tables.Cluster
 		want    string
 	}{
-		{validate.Cluster{NVLinkDomain: 16, NCCL: "2.23.4"}, "loopback 16 2.29"},
-		{validate.Cluster{NVLinkDomain: 8, NCCL: "2.23.4"}, " 8 2.29"}, // two domains, and no word about the links between
-		{validate.Cluster{NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.30.1"}, "ndr400 8 2.29"},
-		{validate.Cluster{Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
-		{validate.Cluster{NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
-		{validate.Cluster{GPU: "h100-sxm", NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 4 2.22"},
-		{validate.Cluster{GPU: "h100-sxm", NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 8 2.29"},
+		{tables.Cluster{NVLinkDomain: 16, NCCL: "2.23.4"}, "loopback 16 2.29"},
+		{tables.Cluster{NVLinkDomain: 8, NCCL: "2.23.4"}, " 8 2.29"}, // two domains, and no word about the links between
+		{tables.Cluster{NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.30.1"}, "ndr400 8 2.29"},
+		{tables.Cluster{Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
+		{tables.Cluster{NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.23.4"}, "ndr400 4 2.29"},
+		{tables.Cluster{GPU: "h100-sxm", NVLinkDomain: 4, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 4 2.22"},
+		{tables.Cluster{GPU: "h100-sxm", NVLinkDomain: 8, Fabric: "ndr400", NCCL: "2.20.3"}, "ndr400 8 2.29"},
 	} {
 		var o validateOptions
 		g := &cli.Global{}
@@ -125,7 +126,7 @@ func TestValidateTakesTheDomainFromTheTable(t *testing.T) {
 			tc.cluster.GPU = "gb200"
 		}
 		tc.cluster.GPUsPerNode, o.Soft = 4, true
-		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 4, Cluster: tc.cluster}); err != nil {
+		if err := o.place(g, &tables.Table{Ranks: 16, Nodes: 4, Cluster: tc.cluster}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join([]string{o.Profile, o.Flags.Lookup("nvlink-domain").Value.String(), o.NCCL}, " "); got != tc.want {

@@ -5,6 +5,7 @@ package runcmd
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -51,12 +52,7 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 			okOr(l.Problems)})
 	}
 	t.Render()
-	for i := range r.Links {
-		if l := &r.Links[i]; l.Jitter != nil {
-			printJitter(w, r.Links)
-			break
-		}
-	}
+	printJitter(w, r.Links)
 	printShared(w, "all to all", r.Together)
 	printShared(w, "incast", r.Incast)
 	fmt.Fprintln(w)
@@ -73,23 +69,19 @@ func printVerify(w io.Writer, r *verify.Report, more string) {
 	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }
 
+// printJitter prints the distributions of links with jitter, if there are some.
 func printJitter(w io.Writer, links []verify.Link) {
+	links = slices.DeleteFunc(slices.Clone(links), func(l verify.Link) bool { return l.Jitter == nil })
+	if len(links) == 0 {
+		return
+	}
 	fmt.Fprint(w, "\nwith jitter the distribution is judged instead of p50:\n")
 	header := []string{"link"}
-	for _, l := range links {
-		if l.Jitter == nil {
-			continue
-		}
-		for _, q := range l.Jitter.Quantiles {
-			header = append(header, fmt.Sprintf("p%.3g us ", 100*q.Q))
-		}
-		break
+	for _, q := range links[0].Jitter.Quantiles {
+		header = append(header, fmt.Sprintf("p%.3g us ", 100*q.Q))
 	}
 	t := cli.NewTable(w, append(header, "distance ", "limit ")...)
 	for _, l := range links {
-		if l.Jitter == nil {
-			continue
-		}
 		row := table.Row{l.Name}
 		for _, q := range l.Jitter.Quantiles {
 			row = append(row, fmt.Sprintf("%s of %s", verify.Digits(q.Got), verify.Digits(q.Asked)))

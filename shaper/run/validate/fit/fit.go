@@ -34,14 +34,6 @@ type Result struct {
 	Free      []bool // which of the constants were fitted; the others are as they were
 }
 
-// Prediction are the rows of a table as the figures say that were fitted to the other tables, and the rows for which
-// the model knows no time.
-type Prediction struct {
-	Table   string
-	Lines   []validate.Line
-	LeftOut []validate.LeftOut
-}
-
 // Run fits the figures of own to all rows. The search begins at own's figures; figures that the rows do not determine
 // go to the figures of the other kinds. Which figures own has says which are fitted. The error is [validate.ErrNoRow]
 // if the model knows the time of none.
@@ -57,8 +49,8 @@ func (f *Fit) Run(ctx context.Context, own Kind) (*Result, error) {
 }
 
 // Predict predicts tables, which are numbers of f.Tables, each with figures that are fitted to all tables but it.
-// Beside an error it returns the predictions that it has.
-func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []Prediction, err error) {
+// The reports have the rows of the tables. Beside an error it returns the predictions that it has.
+func (f *Fit) Predict(ctx context.Context, own Kind, tables []int) (all []*validate.Report, err error) {
 	m, _ := f.model(own)
 	for i, table := range tables {
 		f.progress("without "+f.Tables[table], float64(i)/float64(len(tables)))
@@ -124,12 +116,12 @@ func (f *Fit) knowsOne(ctx context.Context, m *model, at []float64, rows []int) 
 		return err
 	}
 	first := &f.Rows[rows[0]]
-	return fmt.Errorf("%w: %s: %d bytes: %w", validate.ErrNoRow, f.Tables[first.Table], first.Case.Size, answers[0].err)
+	return fmt.Errorf("%w: %s: %d bytes: %w", validate.ErrNoRow, f.Tables[first.Table], first.Size, answers[0].err)
 }
 
 // predict calculates the rows of a table.
-func (f *Fit) predict(ctx context.Context, m *model, at []float64, table int) (p Prediction, err error) {
-	p.Table = f.Tables[table]
+func (f *Fit) predict(ctx context.Context, m *model, at []float64, table int) (*validate.Report, error) {
+	r := &validate.Report{Name: f.Tables[table]}
 	var rows []int
 	for i := range f.Rows {
 		if f.Rows[i].Table == table {
@@ -138,14 +130,13 @@ func (f *Fit) predict(ctx context.Context, m *model, at []float64, table int) (p
 	}
 	answers, err := m.answers(ctx, at, rows)
 	for i, a := range answers {
-		r := validate.Row{Size: f.Rows[rows[i]].Case.Size, Time: f.Rows[rows[i]].Published}
+		problem := ""
 		if a.err != nil {
-			p.LeftOut = append(p.LeftOut, validate.LeftOut{Size: r.Size, Reason: a.err.Error()})
-			continue
+			problem = a.err.Error()
 		}
-		p.Lines = append(p.Lines, validate.NewLine(r, a.time))
+		r.Calculated(&f.Rows[rows[i]].Row, a.time, problem)
 	}
-	return p, err
+	return r, err
 }
 
 // used are the rows that a search uses: of each table every so many, and the last one.

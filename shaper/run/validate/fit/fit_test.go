@@ -15,7 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/nccl/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/tables"
 	"github.com/ddlemu/ddlemu/shaper/run/validate"
 )
 
@@ -46,20 +48,20 @@ func synthetic(size int64, steps float64, simple bool) Call {
 	}
 }
 
-// tables are the rows of tables that a kind with these figures makes, with an error of up to noise.
-func tables(truth Kind, noise float64) *Fit {
+// madeTables are the rows of tables that a kind with these figures makes, with an error of up to noise.
+func madeTables(truth Kind, noise float64) *Fit {
 	f := &Fit{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, steps := range []float64{1, 2, 4, 7, 14, 20} {
 		for size := int64(512); size <= 1<<24; size *= 2 {
 			simple := size >= 1<<18
-			r := Row{Table: len(f.Tables), Nodes: 1, Call: synthetic(size, steps, simple),
+			r := Row{Row: testslog.Row{Size: size}, Table: len(f.Tables), Nodes: 1, Call: synthetic(size, steps, simple),
 				Case: bench.Case{Size: size, Decision: &nccllog.Decision{Algo: "RING", Proto: "LL"}}}
 			if simple {
 				r.Case.Decision.Proto = "SIMPLE"
 			}
 			took, _ := r.Call(context.Background(), truth.Time)
-			r.Published = time.Duration(float64(took) * math.Exp(noise*(2*random.Float64()-1)))
+			r.OutOfPlace.Time = time.Duration(float64(took) * math.Exp(noise*(2*random.Float64()-1)))
 			f.Rows = append(f.Rows, r)
 		}
 		f.Tables = append(f.Tables, string(rune('a'+len(f.Tables))))
@@ -70,7 +72,7 @@ func tables(truth Kind, noise float64) *Fit {
 // A fit finds the figures that made the tables, from those of other kinds; what only their sum matters of, as a sum.
 func TestFitRecovers(t *testing.T) {
 	truth := kind(1)
-	f := tables(truth, 0)
+	f := madeTables(truth, 0)
 	f.Others = []Kind{kind(1.6), kind(2.1)}
 	f.Every = 2
 	got, err := f.Run(t.Context(), kind(1.4))
@@ -102,11 +104,11 @@ func TestFitRecovers(t *testing.T) {
 // and does not change the others much.
 func TestPredict(t *testing.T) {
 	truth := kind(1)
-	f := tables(truth, 0.03)
+	f := madeTables(truth, 0.03)
 	f.Others = []Kind{kind(1.6), kind(2.1)}
 	for i := range f.Rows {
 		if f.Rows[i].Table == 2 {
-			f.Rows[i].Published *= 2
+			f.Rows[i].OutOfPlace.Time *= 2
 		}
 	}
 	told := []string{}
@@ -124,8 +126,8 @@ func TestPredict(t *testing.T) {
 		t.Fatalf("%d predictions; told %q", len(all), told)
 	}
 	for i, p := range all {
-		if len(p.Lines) != 16 || p.Table != f.Tables[i] {
-			t.Fatalf("%s has %d rows", p.Table, len(p.Lines))
+		if len(p.Lines) != 16 || p.Name != f.Tables[i] {
+			t.Fatalf("%s has %d rows", p.Name, len(p.Lines))
 		}
 		var errs []float64
 		for _, l := range p.Lines {
@@ -137,7 +139,7 @@ func TestPredict(t *testing.T) {
 			want = -50
 		}
 		if median := errs[8]; math.Abs(median-want) > 6 {
-			t.Errorf("%s: median error %.1f %%, want %g", p.Table, median, want)
+			t.Errorf("%s: median error %.1f %%, want %g", p.Name, median, want)
 		}
 	}
 }
@@ -145,7 +147,7 @@ func TestPredict(t *testing.T) {
 // If one table alone determines figures, it is predicted with those of other kinds, and not with what itself says.
 func TestPredictedAlone(t *testing.T) {
 	truth := kind(1)
-	f := tables(truth, 0)
+	f := madeTables(truth, 0)
 	f.Others = []Kind{kind(2), kind(2)}
 	const alone = 3
 	f.Rows = slices.DeleteFunc(f.Rows, func(r Row) bool {
@@ -165,7 +167,7 @@ func TestPredictedAlone(t *testing.T) {
 // What no row depends on stays at the figures of the other kinds, and not at the kind's own.
 func TestUndetermined(t *testing.T) {
 	truth := kind(1)
-	f := tables(truth, 0)
+	f := madeTables(truth, 0)
 	f.Others = []Kind{kind(1.6), kind(1.6)}
 	f.Rows = slices.DeleteFunc(f.Rows, func(r Row) bool { return r.Case.Decision.Proto == "SIMPLE" })
 	got, err := f.Run(t.Context(), truth)
@@ -180,7 +182,7 @@ func TestUndetermined(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	f := tables(kind(1), 0)
+	f := madeTables(kind(1), 0)
 	f.Others = []Kind{kind(2)}
 	for i := range f.Rows {
 		f.Rows[i].Call = func(context.Context, *configs.GPUTime) (time.Duration, error) {
@@ -197,7 +199,7 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedLater(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	f := tables(kind(1), 0)
+	f := madeTables(kind(1), 0)
 	f.Others = []Kind{kind(2)}
 	f.Progress = func(what string, _ float64) {
 		if what == "without b" {
@@ -205,7 +207,7 @@ func TestInterruptedLater(t *testing.T) {
 		}
 	}
 	all, err := f.Predict(ctx, kind(1), []int{0, 1})
-	if !errors.Is(err, context.Canceled) || len(all) != 1 || all[0].Table != "a" || len(all[0].Lines) != 16 {
+	if !errors.Is(err, context.Canceled) || len(all) != 1 || all[0].Name != "a" || len(all[0].Lines) != 16 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -367,7 +369,7 @@ func TestRowsThatGetUnknown(t *testing.T) {
 // Rows that the model knows no time of are told with the reason; they have no part in the figures.
 func TestUnknownRows(t *testing.T) {
 	truth := kind(1)
-	f := tables(truth, 0)
+	f := madeTables(truth, 0)
 	f.Others = []Kind{kind(1.6), kind(2.1)}
 	unknown := func(context.Context, *configs.GPUTime) (time.Duration, error) { return 0, errors.New("no schedule") }
 	f.Rows[1].Call = unknown
@@ -376,8 +378,8 @@ func TestUnknownRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []validate.LeftOut{{Size: f.Rows[1].Case.Size, Reason: "no schedule"},
-		{Size: f.Rows[2].Case.Size, Reason: "the model has a time of 0 for it"}}
+	want := []tables.LeftOut{{Size: f.Rows[1].Size, Reason: "no schedule"},
+		{Size: f.Rows[2].Size, Reason: "the model has a time of 0 for it"}}
 	if !slices.Equal(all[0].LeftOut, want) || len(all[0].Lines) != 14 || len(all[1].LeftOut) != 0 {
 		t.Errorf("left out %+v and %+v; %d rows", all[0].LeftOut, all[1].LeftOut, len(all[0].Lines))
 	}
@@ -396,7 +398,7 @@ func TestUnknownRows(t *testing.T) {
 
 // Figures that a file writes alike are different ones for the model.
 func TestFiguresThatRoundAlike(t *testing.T) {
-	f := tables(kind(1), 0)
+	f := madeTables(kind(1), 0)
 	f.Others = []Kind{kind(2)}
 	calls := 0
 	f.Rows[0].Call = func(context.Context, *configs.GPUTime) (time.Duration, error) { calls++; return time.Second, nil }
@@ -412,8 +414,8 @@ func TestFiguresThatRoundAlike(t *testing.T) {
 	}
 }
 
-// Figures that were estimated are those of the kinds that they name: the geometric mean, of rates of links in proportion
-// to the raw rate.
+// Figures that were estimated are those of the kinds that they name: the geometric mean, of rates of links in
+// proportion to the raw rate.
 func TestEstimatedKinds(t *testing.T) {
 	gpus, err := configs.GPUs()
 	if err != nil {

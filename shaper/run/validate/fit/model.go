@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
@@ -22,11 +23,11 @@ type Call func(ctx context.Context, t *configs.GPUTime) (time.Duration, error)
 
 // Row is a row of a table with what the model needs.
 type Row struct {
-	Table     int // which of the tables it is of
-	Published time.Duration
-	Call      Call
-	Case      bench.Case // with NCCL's decision: it says which figures the time depends on
-	Nodes     int
+	testslog.Row
+	Table int // which of the tables it is of
+	Call  Call
+	Case  bench.Case // with NCCL's decision: it says which figures the time depends on
+	Nodes int
 }
 
 // model are rows whose times depend on some figures.
@@ -114,7 +115,7 @@ func (m *model) errors(ctx context.Context, parameters []float64, rows []int) ([
 	for i, a := range answers {
 		out[i] = math.NaN()
 		if a.err == nil {
-			out[i] = math.Log(float64(a.time) / float64(m.rows[rows[i]].Published))
+			out[i] = math.Log(float64(a.time) / float64(m.rows[rows[i]].OutOfPlace.Time))
 		}
 	}
 	return out, nil

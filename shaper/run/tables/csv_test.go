@@ -1,41 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package validate
+package tables
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
 const head = "# collective: all_reduce\n# ranks: 4\n"
 
 func TestRead(t *testing.T) {
-	got, err := Read(strings.NewReader("# source: a: b\n# system: two boxes\n" + head +
-		"# nodes: 2\n# env: NCCL_PROTO=Simple NCCL_ALGO=Ring\ntime_us,algbw,bytes\r\n65.7, 0.1, 4\n\n1e3,0,1048576\n"))
+	got, err := read("# source: a: b\n# system: two boxes\n" + head +
+		"# nodes: 2\n# env: NCCL_PROTO=Simple NCCL_ALGO=Ring\ntime_us,algbw,bytes\r\n65.7, 0.1, 4\n\n1e3,0,1048576\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Table{
+	describes(t, got, Table{
 		Source: "a: b", System: "two boxes", Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 4, Nodes: 2,
 		Cluster: Cluster{GPUsPerNode: 2, Launch: Processes, RanksPerProcess: 1},
 		Env:     []string{"NCCL_PROTO=Simple", "NCCL_ALGO=Ring"},
-		Rows:    []Row{{8, 4, 65700}, {10, 1 << 20, time.Millisecond}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	}, "8 4 65.7µs", "10 1048576 1ms")
 }
 
 // Excel's "CSV UTF-8" begins with a byte order mark.
 func TestReadByteOrderMark(t *testing.T) {
-	got, err := Read(strings.NewReader("\ufeff" + head + "bytes,time_us\r\n4,65.7\r\n"))
+	got, err := read("\ufeff" + head + "bytes,time_us\r\n4,65.7\r\n")
 	if err != nil || got.Collective != nccl.AllReduce || len(got.Rows) != 1 || got.Rows[0].Line != 4 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -43,7 +36,8 @@ func TestReadByteOrderMark(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"", `the table does not say "# collective: NAME": add that line before it`},
+		{"", "the log has no whole row of nccl-tests' table"},
+		{"# source: a\n", `the table does not say "# collective: NAME": add that line before it`},
 		{"# collective: all_reduce\nbytes,time_us\n4,1\n",
 			`the table does not say "# ranks: N": add that line before it`},
 		{"# collective: sum\n", "line 1: collective: "},
@@ -87,9 +81,9 @@ func TestReadRefuses(t *testing.T) {
 		{head + "bytes,time_us\n6,1\n", "line 4: 6 bytes: all_reduce of float among 4 ranks moves 4"},
 		{head + "bytes,time_us\n8,1\n# 4,1\n4,1\n", `line 5: bytes "# 4": not a whole number`},
 		{head + "bytes,time_us\n8,1\n8,1\n", "line 5: 8 bytes after 8: sizes must rise"},
-		{strings.Repeat("#", maxFile+1), "the table has more than"},
+		{head + strings.Repeat("#", maxCSV), "the table has more than"},
 	} {
-		_, err := Read(strings.NewReader(tc.text))
+		_, err := read(tc.text)
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.80q: %v, want %s", tc.text, err, tc.want)
 		}
@@ -97,7 +91,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestBetween(t *testing.T) {
-	table := Table{Rows: []Row{{Size: 4}, {Size: 8}, {Size: 16}}}
+	table := Table{Rows: []testslog.Row{{Size: 4}, {Size: 8}, {Size: 16}}}
 	if err := table.Between(5, 16); err != nil || len(table.Rows) != 2 || table.Rows[0].Size != 8 {
 		t.Errorf("%v, %v", table.Rows, err)
 	}
@@ -108,7 +102,7 @@ func TestBetween(t *testing.T) {
 
 // The head alone describes what was measured.
 func TestReadCluster(t *testing.T) {
-	got, err := Read(strings.NewReader(`# collective: all_gather
+	got, err := read(`# collective: all_gather
 # ranks: 16
 # gpu: h100-sxm
 # nvlink: mesh
@@ -125,29 +119,49 @@ func TestReadCluster(t *testing.T) {
 bytes,time_us,algbw_GBps,busbw_GBps
 512,8.98,0.057,0.05
 8388608,166.6,50.352,47.20
-`))
+`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Table{
+	describes(t, got, Table{
 		Collective: nccl.AllGather, Type: nccl.Half, Ranks: 16, Nodes: 2,
 		Cluster: Cluster{GPU: "h100-sxm", NVLink: "mesh", NVLinkDomain: 72, GPUsPerNode: 8, NICsPerNode: 4,
 			Fabric: "ndr400", NCCL: "2.27.3", CPU: "intel", Net: "ib", Launch: Threads, RanksPerProcess: 8},
 		Env: []string{"NCCL_NVLS_ENABLE=0"}, Unused: []string{"NCCL_IB_HCA=mlx5"},
-		Rows: []Row{{16, 512, 8980}, {17, 8 << 20, 166600}},
+	}, "16 512 8.98µs", "17 8388608 166.6µs")
+}
+
+// CSV can be judged as a log can: as its collective, with the bandwidths that its times say.
+func TestJudgedCSV(t *testing.T) {
+	f, err := Read(strings.NewReader(head + "# env: NCCL_ALGO=Ring\nbytes,time_us\n8000,1\n16000,2\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
+	if _, err := f.Choose(nccl.AllGather); err == nil ||
+		err.Error() != "line 1: the table is of all_reduce, not of all_gather: give the log's collective" {
+		t.Error(err)
+	}
+	all, err := f.Each()
+	if err != nil || len(all) != 1 || all[0].Collective != nccl.AllReduce || all[0].Notes() != nil {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if got, want := configured(f, nccl.AllReduce), "4 0 [float] [sum] [8000 16000] 2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, r := range all[0].Rows {
+		if found := r.OutOfPlace.Check(r.Size, nccl.AllReduce.BusFactor(4)); found.Word != testslog.AsExpected {
+			t.Errorf("%d bytes: %+v", r.Size, found)
+		}
 	}
 }
 
 // Old versions of nccl-tests divided 32 bytes among 8 ranks; here a share has 16 bytes or more.
 func TestReadSmallShares(t *testing.T) {
-	got, err := Read(strings.NewReader("# collective: alltoall\n# ranks: 8\nbytes,time_us\n32,86\n64,87\n128,88\n"))
+	got, err := read("# collective: alltoall\n# ranks: 8\nbytes,time_us\n32,86\n64,87\n128,88\n")
 	if err != nil || len(got.Rows) != 1 || got.Rows[0].Size != 128 || len(got.LeftOut) != 2 || got.LeftOut[1].Size != 64 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := Read(strings.NewReader("# collective: alltoall\n# ranks: 8\nbytes,time_us\n33,86\n")); err == nil ||
+	if got, err := read("# collective: alltoall\n# ranks: 8\nbytes,time_us\n33,86\n"); err == nil ||
 		!strings.HasPrefix(err.Error(), "line 4: 33 bytes: alltoall of float among 8 ranks moves 0") {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -155,14 +169,14 @@ func TestReadSmallShares(t *testing.T) {
 
 // Every table that Read accepts can be run.
 func FuzzRead(f *testing.F) {
-	t4, err := os.ReadFile(t4Table)
+	t4, err := os.ReadFile("../../../configs/tables/t4_1gpu_2node_efa.csv")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(t4)
 	f.Add([]byte(head + "bytes,time_us\n4,1\n8,2\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		table, err := Read(bytes.NewReader(text))
+		table, err := read(string(text))
 		if err != nil {
 			return
 		}
@@ -171,7 +185,7 @@ func FuzzRead(f *testing.F) {
 		}
 		last := int64(0)
 		for _, r := range table.Rows {
-			if r.Size <= last || r.Time < 0 || r.Line < 1 {
+			if r.Size <= last || r.OutOfPlace.Time < 0 || r.Line < 1 {
 				t.Fatalf("%+v", table.Rows)
 			}
 			last = r.Size

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package validate
+package tables
 
 import (
 	"strings"
@@ -40,7 +40,7 @@ func TestStandIn(t *testing.T) {
 		{"gh200", "unknown", true}, {"gh200", "unknown (old)", false}, {"gh200", "unknown (2026)", false},
 		{"gb200", "2.25.1", true}, {"gb200", "unknown", false}, {"h100-sxm", "2.24.3", false}, {"", "2.24.3", false},
 	} {
-		if got := (&Cluster{GPU: tc.gpu, NCCL: tc.nccl}).standIn(); len(got) > 0 != tc.want {
+		if got := (&Cluster{GPU: tc.gpu, NCCL: tc.nccl}).StandIn(); len(got) > 0 != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}
@@ -102,14 +102,14 @@ func TestProfile(t *testing.T) {
 
 func TestRemarks(t *testing.T) {
 	table := Table{Cluster: Cluster{NCCL: "2.27.3", Launch: Threads, RanksPerProcess: 8}, Unused: []string{"UCX_X=1"}}
-	got := strings.Join(table.Remarks("2.29.7"), "; ")
+	got := strings.Join(append(table.NCCLRemark("2.29.7"), table.LaunchRemarks()...), "; ")
 	for _, want := range []string{"NCCL 2.29.7 stands for 2.27.3", "8 ranks in a process (threads)", "not set", "UCX_X=1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: no %q", got, want)
 		}
 	}
 	table = Table{Cluster: Cluster{NCCL: "2.29.7", Launch: Processes, RanksPerProcess: 1}}
-	if got := table.Remarks("2.29.7"); got != nil {
+	if got := append(table.NCCLRemark("2.29.7"), table.LaunchRemarks()...); got != nil {
 		t.Errorf("the same as measured: %q", got)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package validate
+package tables
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/nccl/testslog"
 )
 
 // OneNode is the profile of a table of one node, whose traffic crosses no link.
@@ -111,10 +110,10 @@ func (c *Cluster) minor() int {
 	return n
 }
 
-// standIn are the variables with which NCCL 2.29 decides as the table's version did. Before 2.27 the path from a GPU to
+// StandIn are the variables with which NCCL 2.29 decides as the table's version did. Before 2.27 the path from a GPU to
 // a NIC over NVLink-C2C was one through the CPU, and LL128 was not used on it (ncclTopoTuneModel, graph/tuning.cc).
 // Most versions since GPUs of compute capability 9.0 have NVLink-C2C are before 2.27: so is one that nobody knows.
-func (c *Cluster) standIn() []string {
+func (c *Cluster) StandIn() []string {
 	gpu, err := configs.BuiltInGPU(c.GPU)
 	if err != nil || !gpu.C2C.Has() || c.NearestNCCL() != newerNCCL {
 		return nil
@@ -139,14 +138,17 @@ func (c *Cluster) OtherNCCL(here string) string {
 	return fmt.Sprintf("NCCL %s stands for %s", here, c.NCCL)
 }
 
-// Remarks say how the measurement differs from the calculation or the run.
-func (t *Table) Remarks(nccl string) (notes []string) {
-	if text := t.OtherNCCL(nccl); text != "" {
-		notes = append(notes, strings.Join(append([]string{text}, t.standIn()...), ", with "))
+// NCCLRemark says that another version of NCCL stands for the table's, with the variables with which it does.
+func (c *Cluster) NCCLRemark(nccl string) []string {
+	text := c.OtherNCCL(nccl)
+	if text == "" {
+		return nil
 	}
-	if t.Cycles > 1 {
-		notes = append(notes, testslog.CyclesNote(t.Cycles))
-	}
+	return []string{strings.Join(append([]string{text}, c.StandIn()...), ", with ")}
+}
+
+// LaunchRemarks say how the launch and the variables of the measurement differ from the ones here.
+func (t *Table) LaunchRemarks() (notes []string) {
 	if t.RanksPerProcess > 1 {
 		notes = append(notes, fmt.Sprintf(
 			"launch: %d ranks in a process (%s): NCCL then connects them directly; here each rank is a process",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package forecast
+package tables
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ import (
 // given are no flags.
 var given = Flags{Ranks: -1, Iters: -1}
 
-func readLog(t *testing.T, text string) *Log {
+func readLog(t *testing.T, text string) *File {
 	t.Helper()
-	log, err := ReadLog(strings.NewReader(text))
+	log, err := Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +37,22 @@ func testdata(t *testing.T, name string) string {
 }
 
 // configured is what a log of a collective makes a benchmark measure, or the error.
-func configured(log *Log, c nccl.Collective) string {
-	if err := log.Choose(c); err != nil {
+func configured(f *File, c nccl.Collective) string {
+	var b bench.Config
+	log, err := f.Choose(c)
+	if err == nil {
+		err = log.Configure(&b, given)
+	}
+	if err != nil {
 		return err.Error()
 	}
-	b := bench.Config{Collective: c}
-	if err := log.Configure(&b, given); err != nil {
-		return err.Error()
+	times := 0
+	for _, r := range log.Rows {
+		if times++; r.InPlace != nil {
+			times++
+		}
 	}
-	return fmt.Sprint(b.Ranks, b.Iters, b.Types, b.Ops, b.Sizes, len(log.times(nil)))
+	return fmt.Sprint(b.Ranks, b.Iters, b.Types, b.Ops, b.Sizes, times)
 }
 
 // A table is of the collective that was asked for if it can be: its name, its operators and its columns say it.
@@ -113,8 +120,8 @@ func TestChooseByRows(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	log := readLog(t, testdata(t, "two-2.18.5.txt"))
-	if err := log.Choose(nccl.AllGather); err != nil {
+	log, err := readLog(t, testdata(t, "two-2.18.5.txt")).Choose(nccl.AllGather)
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -125,7 +132,8 @@ func TestNotes(t *testing.T) {
 		t.Error(d)
 	}
 	programs := readLog(t, "# nThread 1\n# nThread 1\n"+strings.Repeat("8 2 float sum -1 5 1 1 0 6 1 1 0\n", 2))
-	if got := strings.Join(programs.Notes(), "; "); !strings.HasPrefix(got, "no line of the log names the columns") ||
+	got := strings.Join(programs.Tables[0].Notes(), "; ")
+	if !strings.HasPrefix(got, "no line of the log names the columns") ||
 		!strings.Contains(got, "2 programs wrote to the log") {
 		t.Errorf("%s", got)
 	}
@@ -134,16 +142,16 @@ func TestNotes(t *testing.T) {
 // Among many ranks the smallest sizes are nothing.
 func TestRowsOfNothing(t *testing.T) {
 	const row = "0 0 float none -1 5 0 0 0 6 0 0 0\n"
-	log := readLog(t, row+row+"8 1 float none -1 5 0 0 0 6 0 0 0\n")
-	b := bench.Config{Collective: nccl.AllGather}
-	if err := log.Configure(&b, given); err != nil || fmt.Sprint(b.Sizes) != "[8]" || len(log.times(nil)) != 2 {
+	log := readLog(t, row+row+"8 1 float none -1 5 0 0 0 6 0 0 0\n").Tables[0].of(nccl.AllGather)
+	var b bench.Config
+	if err := log.Configure(&b, given); err != nil || fmt.Sprint(b.Sizes) != "[8]" || len(log.Rows) != 1 {
 		t.Errorf("%v %v", b.Sizes, err)
 	}
 	if notes := strings.Join(log.Notes(), "; "); !strings.HasSuffix(notes,
 		"2 rows of 0 bytes: the shares of the ranks were less than an element, and nothing was sent") {
 		t.Error(notes)
 	}
-	if err := readLog(t, row).Configure(&b, given); err == nil ||
+	if err := readLog(t, row).Tables[0].of(nccl.AllGather).Configure(&b, given); err == nil ||
 		!strings.Contains(err.Error(), "no row of more than 0 bytes") {
 		t.Errorf("%v", err)
 	}
@@ -152,8 +160,8 @@ func TestRowsOfNothing(t *testing.T) {
 // Programs that know nothing of each other are not a job of all their ranks.
 func TestProgramsWithoutMPI(t *testing.T) {
 	const head = "# nThread 1 nGpus 1 minBytes 8\n# Using devices\n#   Rank  0 Pid   1320 on a device  0 [0x00] V100\n"
-	log := readLog(t, head+head+"8 2 float sum -1 5 1 1 0 6 1 1 0\n")
-	b := bench.Config{Collective: nccl.AllReduce}
+	log := readLog(t, head+head+"8 2 float sum -1 5 1 1 0 6 1 1 0\n").Tables[0].of(nccl.AllReduce)
+	var b bench.Config
 	if err := log.Configure(&b, given); err == nil ||
 		!strings.Contains(err.Error(),
 			"2 programs of 1 rank wrote to it, each with its own table: nccl-tests was built without MPI=1") {
@@ -161,23 +169,21 @@ func TestProgramsWithoutMPI(t *testing.T) {
 	}
 }
 
-// What nccl-tests says of its checks below the table is noted, and no success with --strict.
+// What nccl-tests says of its checks below the table is noted.
 func TestOutOfBounds(t *testing.T) {
-	log := readLog(t, "8 2 float sum -1 5 1 1 0 6 1 1 0\n# Out of bounds values : 248 FAILED\n")
+	log := readLog(t, "8 2 float sum -1 5 1 1 0 6 1 1 0\n# Out of bounds values : 248 FAILED\n").Tables[0]
 	if notes := strings.Join(log.Notes(), "; "); !strings.Contains(notes,
 		"248 values out of bounds: results are wrong") {
 		t.Error(notes)
-	}
-	if r := (&Report{OutOfBounds: 248}); r.Failure() != "248 values out of bounds" {
-		t.Error(r.Failure())
 	}
 }
 
 // With --all each table is judged as the collective that it names.
 func TestEach(t *testing.T) {
-	logs, collectives, err := readLog(t, testdata(t, "two-2.18.5.txt")).Each(nccl.Broadcast)
-	if err != nil || fmt.Sprint(collectives) != "[all_reduce all_gather]" || logs[1].table.Line != 21 {
-		t.Errorf("%v %v", collectives, err)
+	logs, err := readLog(t, testdata(t, "two-2.18.5.txt")).Each(nccl.Broadcast)
+	if err != nil || len(logs) != 2 || logs[0].Collective != nccl.AllReduce || logs[1].Collective != nccl.AllGather ||
+		logs[1].Log.Line != 21 {
+		t.Errorf("%v %v", logs, err)
 	}
 	if notes := logs[0].Notes(); len(notes) != 1 || strings.Contains(notes[0], "tables") {
 		t.Errorf("%q", notes)
@@ -186,9 +192,9 @@ func TestEach(t *testing.T) {
 	// nothing.
 	unnamed := nameless("1048576 262144 float sum -1 100 10.49 15.73 0 100 10.49 15.73 0\n",
 		"8388608 262144 float sum 0 800 10.49 3.33 0 800 10.49 3.33 0\n")
-	logs, collectives, err = readLog(t, unnamed).Each(nccl.Broadcast)
-	if err != nil || fmt.Sprint(collectives) != "[all_reduce]" || len(logs) != 1 {
-		t.Errorf("%v %v", collectives, err)
+	logs, err = readLog(t, unnamed).Each(nccl.Broadcast)
+	if err != nil || len(logs) != 1 || logs[0].Collective != nccl.AllReduce {
+		t.Errorf("%v %v", logs, err)
 	}
 	if notes := logs[0].Notes(); len(notes) != 1 ||
 		!strings.Contains(notes[0], "not judged is line 6 (redop sum): no line says of which collective") {
@@ -199,13 +205,13 @@ func TestEach(t *testing.T) {
 		return "# Collective test starting: " + name + "\n" +
 			"1048576 131072 float none -1 100 10.49 5.24 0 100 10.49 5.24 N/A\n"
 	}
-	logs, _, err = readLog(t, named("alltoall_perf")+named("alltoallv_perf")).Each(nccl.AllToAll)
+	logs, err = readLog(t, named("alltoall_perf")+named("alltoallv_perf")).Each(nccl.AllToAll)
 	if err != nil || len(logs) != 1 || !strings.HasPrefix(strings.Join(logs[0].Notes(), "; "),
 		`not judged is line 3 (alltoallv): there is no collective "alltoallv"`) {
 		t.Errorf("%v %q", err, logs[0].Notes())
 	}
 	_, second, _ := strings.Cut(unnamed, "15.73 0\n")
-	if _, _, err := readLog(t, second).Each(nccl.AllToAll); err == nil ||
+	if _, err := readLog(t, second).Each(nccl.AllToAll); err == nil ||
 		!strings.Contains(err.Error(), "no table names its collective, or shows it by its rows: name the collective") {
 		t.Errorf("%v", err)
 	}
@@ -214,8 +220,8 @@ func TestEach(t *testing.T) {
 // With -d all a table has rows of several types: one is judged.
 func TestSeveralTypes(t *testing.T) {
 	const rows = "8 2 float sum -1 5 1 1 0 6 1 1 0\n8 4 half sum -1 5 1 1 0 6 1 1 0\n16 8 half sum -1 5 1 1 0 6 1 1 0\n"
-	log := readLog(t, rows)
-	b := bench.Config{Collective: nccl.AllReduce}
+	log := readLog(t, rows).Tables[0].of(nccl.AllReduce)
+	var b bench.Config
 	if err := log.Configure(&b, given); err == nil ||
 		err.Error() != "line 2: type half after float: choose one with --datatype" {
 		t.Errorf("%v", err)
