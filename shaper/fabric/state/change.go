@@ -188,3 +188,10 @@ func (f *File) Planned() []PlannedChange {
 	}
 	return out
 }
+
+// PlannedChange is new parameters of a hop from a time on.
+type PlannedChange struct {
+	Time int64 // ns of the fabric's clock, which starts at [clock.Start]
+	Hop  int
+	Spec link.Spec
+}

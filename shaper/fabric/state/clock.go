@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -60,10 +58,6 @@ func (f *File) diedInClock(slot int) {
 	}
 }
 
-// hasFlows reports whether the fabric has a file of flows: flows of a virtual clock, or flows between the GPUs of nodes
-// that cost time.
-func (h *header) hasFlows() bool { return h.VirtualClock != 0 || h.NodeTime.On != 0 }
-
 // resetClock puts the virtual clock and the flows in order, if there are any and no process takes part, under
 // the lock joining. Ranks that died may have left messages under way, and parts of links that
 // these have reserved: the next job begins when every link is idle.
@@ -99,31 +93,10 @@ func (f *File) isEmpty() bool {
 	return true
 }
 
-// deadlock is the reason [Deadlocked] if all ranks on the fabric waited for each other, else 0. A rank
-// that ends without a word after that cannot tell its job.
-func (f *File) deadlock() Reason {
-	if s := f.ClockStatus(); s != nil && s.Deadlocked {
-		return Deadlocked
-	}
-	return 0
-}
-
 // flowsName is the name of the file of the flows of a fabric, see hasFlows. The id
 // keeps the files of two fabrics of one name apart, of which one is just being removed.
 func flowsName(fabric string, id uint64) string {
 	return fmt.Sprintf("%s.%016x%s", fabric, id, flowsSuffix)
-}
-
-const flowsSuffix = ".flows"
-
-// isFlowsOf reports whether file is the file of flows of a fabric called name.
-func isFlowsOf(file, name string) bool {
-	id, ok := strings.CutPrefix(file, name+".")
-	if ok {
-		id, ok = strings.CutSuffix(id, flowsSuffix)
-	}
-	_, err := strconv.ParseUint(id, 16, 64)
-	return ok && len(id) == 16 && err == nil
 }
 
 // makeFlows makes the file of the flows, without memory for them: whoever makes a

@@ -300,3 +300,15 @@ func (d *Dir) only(counts func(name string) bool) (string, error) {
 	}
 	return "", fmt.Errorf("several fabrics are up (%s): name one in DDLEMU_FABRIC", strings.Join(names, ", "))
 }
+
+const flowsSuffix = ".flows"
+
+// isFlowsOf reports whether file is the file of flows of a fabric called name.
+func isFlowsOf(file, name string) bool {
+	id, ok := strings.CutPrefix(file, name+".")
+	if ok {
+		id, ok = strings.CutSuffix(id, flowsSuffix)
+	}
+	_, err := strconv.ParseUint(id, 16, 64)
+	return ok && len(id) == 16 && err == nil
+}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
 // Magic and Version are at the start of the file. Raise the version, in layout.h, at any change of the layout.
@@ -187,3 +188,77 @@ func BucketFloor(b int) int64 {
 	}
 	return int64(4+b%4) << (b/4 - 1)
 }
+
+// MaxGraphGPUs is the most GPUs of a node between which a file has NVLinks.
+const MaxGraphGPUs = C.DDLEMU_GRAPH_GPUS
+
+// gpuEntry is a GPU in the file.
+type gpuEntry struct {
+	Name, Product                         [nameSize]byte
+	Memory                                uint64
+	Capability, SMs                       uint32
+	PCIeGeneration, PCIeLanes             uint32
+	NVLinkGeneration, NVLinks, NVLinkMBps uint32
+	Switched                              uint32
+	C2CLinks, C2CMBps                     uint32
+	NVLinkDomain                          uint32
+	GPUs                                  uint32
+	Between                               [MaxGraphGPUs][MaxGraphGPUs]uint8
+}
+
+// nodeTimeEntry is a NodeTime in the file.
+type nodeTimeEntry struct {
+	On, Mesh, GPUs, FirstHop uint32
+	Groups                   [node.MostGPUGroups]node.GPUGroup
+	Kernel, Channels, Call   int64
+	LL, LL128, Simple, Send  node.Cost
+	SendNet                  node.SendCost
+	NVLSCopy, NVLSHead       node.Cost
+	NVLSTreeCopy             node.Cost
+}
+
+// NodeSet is a set of emulated nodes: bit n%64 of number n/64 stands for node n.
+type NodeSet [4]uint64
+
+// Nodes are the nodes in the set, in order.
+func (s *NodeSet) Nodes() (nodes []int) {
+	for n := range 64 * len(s) {
+		if s[n/64]>>(n%64)&1 == 1 {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// States of a slot. If a slot is on but not locked, its process died. States and slot
+// locks change under the lock joining, so that each death is noticed once, and never in
+// a slot that another process uses by then.
+const (
+	slotFree uint32 = iota
+	slotOn
+)
+
+// States of a place for a job. They change under the lock joining, so whoever has that
+// lock and finds jobMaking knows that the process that was making the job has died.
+const (
+	jobFree uint32 = iota
+	jobMaking
+	jobOn
+	jobOver
+)
+
+// On the kernel datapath the packets of all jobs are counted together, from the start of
+// the fabric on. Two snapshots of these counters for each job and hop give the packets of
+// the job: one from before its first rank joined, one from after its last rank left.
+const (
+	startSnapshot = iota
+	endSnapshot
+	snapshotsPerJob
+)
+
+// Which snapshots of a job there are.
+const (
+	noSnapshot uint32 = iota
+	startTaken
+	bothTaken
+)

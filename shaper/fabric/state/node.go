@@ -21,17 +21,6 @@ type NodeTime struct {
 	Groups   [node.MostGPUGroups]node.GPUGroup
 }
 
-// nodeTimeEntry is a NodeTime in the file.
-type nodeTimeEntry struct {
-	On, Mesh, GPUs, FirstHop uint32
-	Groups                   [node.MostGPUGroups]node.GPUGroup
-	Kernel, Channels, Call   int64
-	LL, LL128, Simple, Send  node.Cost
-	SendNet                  node.SendCost
-	NVLSCopy, NVLSHead       node.Cost
-	NVLSTreeCopy             node.Cost
-}
-
 func (t *NodeTime) entry() nodeTimeEntry {
 	if !t.On {
 		return nodeTimeEntry{}

@@ -7,22 +7,6 @@ import (
 	"time"
 )
 
-// On the kernel datapath the packets of all jobs are counted together, from the start of
-// the fabric on. Two snapshots of these counters for each job and hop give the packets of
-// the job: one from before its first rank joined, one from after its last rank left.
-const (
-	startSnapshot = iota
-	endSnapshot
-	snapshotsPerJob
-)
-
-// Which snapshots of a job there are.
-const (
-	noSnapshot uint32 = iota
-	startTaken
-	bothTaken
-)
-
 // countWait is many times the interval at which the daemon counts.
 const countWait = time.Second
 
