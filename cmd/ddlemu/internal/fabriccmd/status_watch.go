@@ -64,8 +64,7 @@ func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error 
 // printView prints what a fabric did, at once, so that a pipe shows it. An error ends the command: nobody reads on.
 func printView(g *cli.Global, v *watch.View) error {
 	if g.JSON {
-		v.Trim()
-		line, err := json.Marshal(v)
+		line, err := json.Marshal(v.Document())
 		if err != nil {
 			return fmt.Errorf("write JSON: %w", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
-// The choice point of the loop draws which channel of a kernel begins first: by another seed another channel is the first
-// on the link. In the order of a virtual clock it is always the first channel.
+// The choice point of the loop draws which channel of a kernel begins first: by another seed another channel is the
+// first on the link. In the order of a virtual clock it is always the first channel.
 func TestOrderOfChannels(t *testing.T) {
 	const channels, seeds = 4, 16
 	drawn := map[int]bool{}
