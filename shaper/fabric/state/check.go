@@ -127,8 +127,7 @@ func (f *File) checkContent() error {
 	return nil
 }
 
-// bootAndTime identifies the clock of this process: the boot, and the time namespace, 0 if
-// the kernel has none.
+// bootAndTime identifies the clock of this process: the boot, and the time namespace, 0 if the kernel has none.
 func bootAndTime() (boot [16]byte, ns uint64, err error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

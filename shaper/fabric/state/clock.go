@@ -17,15 +17,12 @@ import (
 // Virtual reports whether the fabric has a virtual clock.
 func (f *File) Virtual() bool { return f.head().VirtualClock != 0 }
 
-// clock is the memory of the virtual clock. Only for a fabric that has one.
-func (f *File) clock() unsafe.Pointer { return unsafe.Pointer(&f.mem[f.head().ClockOff]) }
-
 // Clock is the memory of the virtual clock, for C code; nil if the fabric has none.
 func (f *File) Clock() unsafe.Pointer {
 	if !f.Virtual() {
 		return nil
 	}
-	return f.clock()
+	return unsafe.Pointer(&f.mem[f.head().ClockOff])
 }
 
 // ClockStatus is the state of the virtual clock, nil if the fabric has none.
@@ -33,7 +30,7 @@ func (f *File) ClockStatus() *clock.Status {
 	if !f.Virtual() {
 		return nil
 	}
-	return new(clock.StatusOf(f.clock()))
+	return new(clock.StatusOf(f.Clock()))
 }
 
 // Now is the time of the fabric's clock in ns.
@@ -41,21 +38,7 @@ func (f *File) Now() int64 {
 	if !f.Virtual() {
 		return Now()
 	}
-	return clock.Now(f.clock())
-}
-
-// leftClock tells the clock, if there is one, that the participant in a slot has left.
-func (f *File) leftClock(slot int) {
-	if f.Virtual() {
-		clock.Left(f.clock(), slot)
-	}
-}
-
-// diedInClock tells the clock, if there is one, that the process in a slot has died.
-func (f *File) diedInClock(slot int) {
-	if f.Virtual() {
-		clock.Died(f.clock(), slot)
-	}
+	return clock.Now(f.Clock())
 }
 
 // resetClock puts the virtual clock and the flows in order, if there are any and no process takes part, under
@@ -99,8 +82,7 @@ func flowsName(fabric string, id uint64) string {
 	return fmt.Sprintf("%s.%016x%s", fabric, id, flowsSuffix)
 }
 
-// makeFlows makes the file of the flows, without memory for them: whoever makes a
-// connection reserves it.
+// makeFlows makes the file of the flows, without memory for them: whoever makes a connection reserves it.
 func (d *Dir) makeFlows(f *File) error {
 	name := flowsName(f.Name(), f.ID())
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)

@@ -50,9 +50,8 @@ type Spec struct {
 	Planned   []PlannedChange // of a fabric with a virtual clock, in the order of their times
 }
 
-// Create makes the file of a fabric. The file gets its name when it is complete: a process
-// that is killed meanwhile leaves nothing behind. The error wraps fs.ErrExist if there is
-// a fabric of that name.
+// Create makes the file of a fabric. The file gets its name when it is complete: a process that is killed meanwhile
+// leaves nothing behind. The error wraps fs.ErrExist if there is a fabric of that name.
 func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -175,7 +174,7 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	}
 	copy(mem[h.ConfigOff:], s.Config)
 	if s.Virtual {
-		clock.Init(f.clock(), s.Nodes, maxParticipants)
+		clock.Init(f.Clock(), s.Nodes, maxParticipants)
 	}
 	return f, nil
 }
@@ -208,8 +207,8 @@ func (s *Spec) Check() error {
 	if err := s.GPU.check(); err != nil {
 		return fmt.Errorf("fabric %s: %w", s.Name, err)
 	}
-	if err := s.NodeTime.check(s.Nodes, s.GPUsPerNode, len(s.Hops)); err != nil {
-		return fmt.Errorf("fabric %s: %w", s.Name, err)
+	if !s.NodeTime.plausible(s.Nodes, s.GPUsPerNode, len(s.Hops)) {
+		return fmt.Errorf("fabric %s: the time of its nodes is not possible, or does not match its hops", s.Name)
 	}
 	for i, h := range s.Hops {
 		if !endsExist(h.Kind, h.Src, h.Dst, nics, s.Nodes*s.GPUsPerNode) {
@@ -278,8 +277,8 @@ func (s *Spec) header(uid uint32) (*header, error) {
 			h.Links++
 		}
 	}
-	h.NodeTime = s.NodeTime.entry()
-	if s.NodeTime.On && !s.Virtual {
+	h.NodeTime = s.NodeTime
+	if s.NodeTime.On != 0 && !s.Virtual {
 		h.NodeRows = uint32(NodeParts * h.gpus())
 	}
 	h.Jobs = jobsFor(int(h.Hops+h.NodeRows), s.Kernel)

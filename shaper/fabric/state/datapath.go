@@ -41,8 +41,7 @@ func (f *File) SetFollowed(changes uint64, ok bool) {
 	atomic.StoreUint64(&f.head().Followed, v)
 }
 
-// Followed reports whether the daemon has tried to put all changes so far into force, and
-// whether it succeeded.
+// Followed reports whether the daemon has tried to put all changes so far into force, and whether it succeeded.
 func (f *File) Followed() (done, ok bool) {
 	v := atomic.LoadUint64(&f.head().Followed)
 	return v>>1 >= f.Changes(), v&1 != 0

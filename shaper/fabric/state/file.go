@@ -158,8 +158,7 @@ func (f *File) Removed() bool {
 	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
 }
 
-// TakeDown tells every participant that the fabric has been taken down. Dir.Remove removes
-// the file.
+// TakeDown tells every participant that the fabric has been taken down. Dir.Remove removes the file.
 func (f *File) TakeDown() { atomic.StoreUint32(&f.head().Closed, 1) }
 
 // Down reports whether TakeDown was called.

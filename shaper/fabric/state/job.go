@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Reason is a set of reasons why a job is INVALID, apart from its counters. Participants
-// set its bits.
+// Reason is a set of reasons why a job is INVALID, apart from its counters. Participants set its bits.
 type Reason uint64
 
 // The reasons. reasonWords has a line for the user for each.
@@ -158,9 +157,8 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	return f.job(i)
 }
 
-// resume returns the job for a rank that found j and now joins, under the lock. If all
-// other ranks have left j meanwhile, j runs again. If another job has j's place by now,
-// the rank gets a new job.
+// resume returns the job for a rank that found j and now joins, under the lock. If all other ranks have left j
+// meanwhile, j runs again. If another job has j's place by now, the rank gets a new job.
 func (f *File) resume(j Job) (Job, error) {
 	e := j.entry()
 	if atomic.LoadInt64(&e.Started) != j.started {
@@ -226,8 +224,7 @@ func (f *File) Jobs() []Job {
 	return out
 }
 
-// JobsOf returns the jobs with this key, running or over. Programs that run one after the
-// other may use the same key.
+// JobsOf returns the jobs with this key, running or over. Programs that run one after the other may use the same key.
 func (f *File) JobsOf(key uint64) []Job {
 	return slices.DeleteFunc(f.Jobs(), func(j Job) bool { return j.key != key })
 }

@@ -19,8 +19,7 @@ const (
 	Version = C.DDLEMU_STATE_VERSION
 )
 
-// SizeClasses are the classes of message sizes that the verdict judges: up to
-// 4 KiB, 64 KiB, 1 MiB, and larger.
+// SizeClasses are the classes of message sizes that the verdict judges: up to 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = C.DDLEMU_SIZE_CLASSES
 
 // LateBuckets is the number of buckets of a lateness histogram.
@@ -111,7 +110,7 @@ type header struct {
 	NodeRows               uint32 // of NodeStats, of a job
 	LockUses               [2]uint64
 	GPU                    gpuEntry
-	NodeTime               nodeTimeEntry
+	NodeTime               NodeTime
 	NodeStatsOff           uint64
 	PlannedOff             uint64
 	Planned, _             uint32
@@ -152,8 +151,7 @@ type jobEntry struct {
 	_          [48]byte
 }
 
-// participantEntry is the slot of one participant. Its process has a record lock on the
-// first byte.
+// participantEntry is the slot of one participant. Its process has a record lock on the first byte.
 type participantEntry struct {
 	State  uint32
 	PID    uint32 // for display only, never signalled
@@ -206,15 +204,15 @@ type gpuEntry struct {
 	Between                               [MaxGraphGPUs][MaxGraphGPUs]uint8
 }
 
-// nodeTimeEntry is a NodeTime in the file.
-type nodeTimeEntry struct {
-	On, Mesh, GPUs, FirstHop uint32
-	Groups                   [node.MostGPUGroups]node.GPUGroup
-	Kernel, Channels, Call   int64
-	LL, LL128, Simple, Send  node.Cost
-	SendNet                  node.SendCost
-	NVLSCopy, NVLSHead       node.Cost
-	NVLSTreeCopy             node.Cost
+// NodeTime is what the nodes of a fabric cost, for the executor of the software CUDA, which reads it from the file. The
+// links within the nodes are hops of the fabric. The zero value: nothing.
+type NodeTime struct {
+	On       uint32 // 1: they cost something
+	Mesh     uint32 // 1: a link from each GPU of a node to each other one, else one out of each GPU and one into it
+	GPUs     uint32 // of a node
+	FirstHop uint32 // of the links within nodes
+	Groups   [node.MostGPUGroups]node.GPUGroup
+	node.Time
 }
 
 // NodeSet is a set of emulated nodes: bit n%64 of number n/64 stands for node n.
@@ -230,9 +228,8 @@ func (s *NodeSet) Nodes() (nodes []int) {
 	return nodes
 }
 
-// States of a slot. If a slot is on but not locked, its process died. States and slot
-// locks change under the lock joining, so that each death is noticed once, and never in
-// a slot that another process uses by then.
+// States of a slot. If a slot is on but not locked, its process died. States and slot locks change under the lock
+// joining, so that each death is noticed once, and never in a slot that another process uses by then.
 const (
 	slotFree uint32 = iota
 	slotOn

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 )
 
 // Participant is a process that takes part in a fabric.
@@ -34,13 +36,11 @@ type Rank struct {
 // MaxExits is how many exits can be expected of a job.
 const MaxExits = 64
 
-// Join acquires a slot for this process in the job, until Leave or the end of the
-// process. The slot is locked by a POSIX record lock, which a fork does not inherit. A
-// participant must not open the fabric's file a second time: closing that file would
-// release the lock.
+// Join acquires a slot for this process in the job, until Leave or the end of the process. The slot is locked by a
+// POSIX record lock, which a fork does not inherit. A participant must not open the fabric's file a second time:
+// closing that file would release the lock.
 //
-// If all ranks have left j since JoinJob, the participant may be in a new job with the
-// same key.
+// If all ranks have left j since JoinJob, the participant may be in a new job with the same key.
 func (f *File) Join(j Job, r Rank) (*Participant, error) {
 	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {
@@ -72,8 +72,7 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 	return nil, fmt.Errorf("join fabric %s: all %d places are in use: use another fabric", f.Name(), maxParticipants)
 }
 
-// enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot
-// before that.
+// enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot before that.
 func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node),
 		int32(r.World)
@@ -148,8 +147,7 @@ func (p *Participant) Communicators() int {
 	return int(atomic.LoadUint32(&p.f.participants()[p.slot].Communicators))
 }
 
-// Reserve counts n bytes (may be negative) of shared memory against the budget
-// and reports whether they fit.
+// Reserve counts n bytes (may be negative) of shared memory against the budget and reports whether they fit.
 func (p *Participant) Reserve(n int64) bool {
 	e := &p.f.participants()[p.slot]
 	for {
@@ -182,7 +180,9 @@ func (p *Participant) Leave() (last bool) {
 		f.reap()
 	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
-	f.leftClock(p.slot)
+	if c := f.Clock(); c != nil {
+		clock.Left(c, p.slot)
+	}
 	atomic.StoreUint32(&e.State, slotFree)
 	ourSlots.Delete(ourSlot{f.ID(), p.slot})
 	// This fails only if the file is closed, and then the lock is released.
@@ -219,8 +219,7 @@ func (f *File) Lives(slot int, generation int64) bool {
 	return f.Alive(slot) && f.Generation(slot) == generation
 }
 
-// ourSlots are the slots of this process. The kernel does not report a process's record
-// locks to that process itself.
+// ourSlots are the slots of this process. The kernel does not report a process's record locks to that process itself.
 var ourSlots sync.Map // of ourSlot
 
 type ourSlot struct {
@@ -234,8 +233,7 @@ func (f *File) isOurs(slot int) bool {
 	return ok
 }
 
-// forgetSlots removes the slots of this process from ourSlots: closing the file releases
-// their locks.
+// forgetSlots removes the slots of this process from ourSlots: closing the file releases their locks.
 func (f *File) forgetSlots() {
 	id := f.ID()
 	ourSlots.Range(func(key, _ any) bool {
@@ -303,9 +301,8 @@ func (f *File) HasStarting() bool {
 // DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
 const DaemonRank = -1
 
-// JoinJob finds the running job with this key, or makes it. If no place is free, the new
-// job replaces the oldest job that is over. It is an error if the jobs of all places are
-// running.
+// JoinJob finds the running job with this key, or makes it. If no place is free, the new job replaces the oldest job
+// that is over. It is an error if the jobs of all places are running.
 func (f *File) JoinJob(key uint64) (Job, error) {
 	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 )
 
 // Reap frees the slots of processes that died, records their deaths in their jobs
@@ -66,7 +68,9 @@ func (f *File) reap() []int {
 			continue
 		}
 		f.miss(e) // first: whose connection fails because of the death looks who it was
-		f.diedInClock(i)
+		if c := f.Clock(); c != nil {
+			clock.Died(c, i)
+		}
 		f.reapSlot(e)
 		dead = append(dead, i)
 		_ = f.lockSlot(i, unix.F_UNLCK)

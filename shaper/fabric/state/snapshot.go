@@ -70,9 +70,8 @@ func (j Job) awaitsSnapshot() bool {
 		atomic.LoadInt64(&e.Started) == j.started
 }
 
-// TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last
-// count. It does nothing if another process has the lock for long; the jobs then stay
-// AwaitingSnapshot.
+// TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last count. It does nothing if
+// another process has the lock for long; the jobs then stay AwaitingSnapshot.
 func (f *File) TakeEndSnapshots(jobs []Job) {
 	if len(jobs) == 0 {
 		return
@@ -100,10 +99,9 @@ func (j Job) WaitCounted() {
 	}
 }
 
-// TrafficDuring is the share of traffic, the status of the job of all traffic, that was
-// counted while j ran. It includes up to a tenth of a second from before, because the
-// counters of some shapers are read at that interval. ok is false if another job has j's
-// place by now.
+// TrafficDuring is the share of traffic, the status of the job of all traffic, that was counted while j ran. It
+// includes up to a tenth of a second from before, because the counters of some shapers are read at that interval. ok is
+// false if another job has j's place by now.
 func (j Job) TrafficDuring(traffic JobStatus) (during JobStatus, ok bool) {
 	e := j.entry()
 	taken := atomic.LoadUint32(&e.Snapshots)

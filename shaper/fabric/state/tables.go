@@ -9,9 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// Sizes of the fixed tables in entries; of all link statistics, of the configuration and
-// of a page in bytes. A fabric with many links has places for fewer jobs.
-// If one place takes more than maxLinkStats, it has no more than it needs.
+// Sizes of the fixed tables in entries; of all link statistics, of the configuration and of a page in bytes. A fabric
+// with many links has places for fewer jobs. If one place takes more than maxLinkStats, it has no more than it needs.
 const (
 	maxParticipants = 512
 	maxEvents       = 256

@@ -350,9 +350,8 @@ func waitInForce(ctx context.Context, file *state.File) error {
 	}
 }
 
-// warnShaped warns of changes that were probably not intended: a link that is faster than
-// its port, whose rate only a change of the whole node raises, and jitter or reordering that
-// is too large for the latency.
+// warnShaped warns of changes that were probably not intended: a link that is faster than its port, whose rate only a
+// change of the whole node raises, and jitter or reordering that is too large for the latency.
 func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
 		if fab.Hops[hop].Kind != link.Link {

@@ -3,14 +3,12 @@
 package fabriccmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -19,12 +17,6 @@ import (
 type statusOptions struct {
 	Last  bool
 	Watch string // the interval, empty to print the state once
-}
-
-func (o *statusOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Last, "last", false, "show the last job, also after its processes were killed, with its verdict")
-	fs.StringVar(&o.Watch, "watch", "", "print what the fabric does, every `interval` (default 1s)")
-	fs.Lookup("watch").NoOptDefVal = defaultInterval.String()
 }
 
 // NewStatusCommand is `ddlemu status`.
@@ -53,7 +45,7 @@ Page: docs/top.md`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Watch == "" {
-				return runStatus(cmd.Context(), g, o)
+				return runStatus(g, o.Last)
 			}
 			if o.Last {
 				return cli.BadInput("--last and --watch cannot both be given")
@@ -65,7 +57,10 @@ Page: docs/top.md`,
 			return runWatch(cmd.Context(), g, interval)
 		},
 	}
-	o.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.Last, "last", false,
+		"show the last job, also after its processes were killed, with its verdict")
+	cmd.Flags().StringVar(&o.Watch, "watch", "", "print what the fabric does, every `interval` (default 1s)")
+	cmd.Flags().Lookup("watch").NoOptDefVal = defaultInterval.String()
 	g.AddFabricFlag(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
 	g.AddVerboseFlag(cmd.Flags())
@@ -73,14 +68,14 @@ Page: docs/top.md`,
 }
 
 // runStatus prints the state of one fabric or of all fabrics.
-func runStatus(_ context.Context, g *cli.Global, o *statusOptions) error {
+func runStatus(g *cli.Global, last bool) error {
 	dir, names, err := openFabrics(g)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	switch {
-	case o.Last:
+	case last:
 		return printLast(g, dir, names)
 	case len(names) == 0:
 		return g.NoFabric("")
