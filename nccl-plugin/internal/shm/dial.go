@@ -102,7 +102,7 @@ func (e *Endpoint) route(src, dst int, id uint64) (steps, reverse []link.PathHop
 // has mapped this process's GPU memory.
 func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) (mapped bool,
 	err error) {
-	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
+	c, err := state.DialSocket(e.Fabric.Dir(), os.Getuid(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
 		return false, err
 	}

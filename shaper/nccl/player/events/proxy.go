@@ -61,7 +61,7 @@ func order(conns []conn) []uint64 {
 		x, y := &conns[a], &conns[b]
 		return cmp.Or(cmp.Compare(sim.Order(x.through, x.dst, 0), sim.Order(y.through, y.dst, 0)),
 			cmp.Compare(x.made, y.made),
-			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel),
+			cmp.Compare(x.comm, y.comm), cmp.Compare(bit(x.p2p), bit(y.p2p)), cmp.Compare(x.channel, y.channel),
 			cmp.Compare(x.multicast, y.multicast))
 	})
 }
@@ -181,14 +181,4 @@ func (s *simulation) nextOp(o *opQueue) {
 			s.begin(o, later(complete, o.ops[0].given))
 		}
 	}
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

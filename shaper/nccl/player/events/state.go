@@ -157,3 +157,11 @@ func (s *simulation) wake(p *programRun) {
 func (s *simulation) after(at int64, rank, item int, then func()) {
 	s.loop.After(at, uint64(rank)<<40|uint64(item), then)
 }
+
+// bit is 1 for true.
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
