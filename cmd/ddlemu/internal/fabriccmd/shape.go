@@ -369,13 +369,6 @@ func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 	g.WarnUncontrolled(fab, changed)
 }
 
-// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
-func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
-	for _, text := range fab.Clipped(hops) {
-		g.Warn("%s", text)
-	}
-}
-
 // eventOf is the line about a change in the fabric's log.
 func eventOf(pattern string, p *configs.LinkPatch) string {
 	l, text := configs.Link{}, state.ShapeEvent+pattern

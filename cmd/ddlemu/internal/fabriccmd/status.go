@@ -3,10 +3,9 @@
 package fabriccmd
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -94,15 +93,6 @@ func runStatus(g *cli.Global, last bool) error {
 	return printAll(g, dir, names)
 }
 
-// printStatusJSON prints the state of a fabric as JSON.
-func printStatusJSON(g *cli.Global, file *state.File) error {
-	s, err := statusOf(file)
-	if err != nil {
-		return err
-	}
-	return g.PrintJSON(s)
-}
-
 // printAll prints every fabric that can be used.
 func printAll(g *cli.Global, dir *state.Dir, names []string) error {
 	all, err := statusOfAll(g, dir, names)
@@ -121,54 +111,12 @@ func printAll(g *cli.Global, dir *state.Dir, names []string) error {
 	})
 }
 
-// openFabrics opens the folder of fabrics. names are those in it, or the one that the user named.
-func openFabrics(g *cli.Global) (dir *state.Dir, names []string, err error) {
-	dir, err = g.OpenDir(false)
-	switch name := g.Named(); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, g.NoFabric(name)
-	case err != nil:
-		return nil, nil, err
-	case name != "":
-		return dir, []string{name}, nil
+// interval is the interval of --watch. Its value may also be the argument of the command, because pflag takes a value
+// that may be left out only after an equals sign.
+func (o *statusOptions) interval(args []string) (time.Duration, error) {
+	text := o.Watch
+	if len(args) > 0 {
+		text = args[0]
 	}
-	if names, err = dir.Names(); err != nil {
-		dir.Close()
-	}
-	return dir, names, err
-}
-
-// eachFabric calls read with each of the fabrics. One that cannot be used is an error if the user named it, else a
-// warning; one that was taken down meanwhile is left out.
-func eachFabric(g *cli.Global, dir *state.Dir, names []string, read func(*state.File) error) error {
-	for _, name := range names {
-		file, err := g.OpenIn(dir, name)
-		if err == nil {
-			err = errors.Join(read(file), file.Close())
-		}
-		switch {
-		case err == nil:
-		case g.Named() != "":
-			return err
-		case errors.Is(err, fs.ErrNotExist): // taken down meanwhile
-		case errors.Is(err, state.ErrNotUsable):
-			g.Warn("%v", err)
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// statusOfAll is the state of the fabrics that can be used.
-func statusOfAll(g *cli.Global, dir *state.Dir, names []string) (all []*fabricStatus, err error) {
-	all = []*fabricStatus{}
-	err = eachFabric(g, dir, names, func(file *state.File) error {
-		s, err := statusOf(file)
-		if err == nil {
-			all = append(all, s)
-		}
-		return err
-	})
-	return all, err
+	return parseInterval("--watch", text)
 }

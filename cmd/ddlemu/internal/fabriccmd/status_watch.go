@@ -31,16 +31,6 @@ func parseInterval(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// interval is the interval of --watch. Its value may also be the argument of the command, because pflag takes a value
-// that may be left out only after an equals sign.
-func (o *statusOptions) interval(args []string) (time.Duration, error) {
-	text := o.Watch
-	if len(args) > 0 {
-		text = args[0]
-	}
-	return parseInterval("--watch", text)
-}
-
 // runWatch prints what a fabric does, every interval.
 func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error {
 	up, err := g.OpenToRead()

@@ -220,3 +220,10 @@ func summary(fab *fabric.Fabric) string {
 	}
 	return s
 }
+
+// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
+func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
+	for _, text := range fab.Clipped(hops) {
+		g.Warn("%s", text)
+	}
+}
