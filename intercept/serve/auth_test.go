@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/serve/history"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 // fake is a fabric that notes the changes that reach it.
@@ -23,7 +24,9 @@ type fake struct {
 	err     error
 }
 
-func (f *fake) State() (*State, error) { return &State{Format: Format, Name: "f"}, f.err }
+func (f *fake) State() (*State, error) {
+	return &State{Format: Format, Document: status.Document{Reading: &status.Reading{Name: "f"}}}, f.err
+}
 func (f *fake) Shape(_ context.Context, c Change) (string, error) {
 	f.changes = append(f.changes, c)
 	return "changed", f.err
@@ -157,7 +160,7 @@ func TestAnswers(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"GET", "/api/state", "", nil, 200, `"name":"f"`},
+		{"GET", "/api/state", "", nil, 200, `"fabric":"f"`},
 		{"GET", "/api/state", "", errors.New("no fabric"), 503, `{"error":"no fabric"}`},
 		{"GET", "/metrics", "", nil, 200, "x 1"},
 		{"GET", "/metrics", "", errors.New("no fabric"), 503, "no fabric"},

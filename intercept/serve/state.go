@@ -17,23 +17,19 @@ import (
 )
 
 // Format is the name of the document State.
-const Format = "ddlemu.live/1"
+const Format = "ddlemu.live/2"
 
-// State is a fabric at one moment. Counters count from when it was brought up; the page shows how they grow. Times are
-// times of the emulated network, in ns.
+// State is a fabric at one moment, as the page shows it. Counters count from when it was brought up; the page shows how
+// they grow.
 type State struct {
-	Format    string         `json:"format"`
-	ID        string         `json:"id"` // another one if the fabric was brought up again
-	Name      string         `json:"name"`
-	Clock     string         `json:"clock"` // real or virtual
-	TimeScale int            `json:"time_scale"`
-	Now       int64          `json:"now_ns"` // since the fabric was brought up
-	Fabric    report.Drawing `json:"fabric"`
+	Format string `json:"format"`
+	ID     string `json:"id"` // another one if the fabric was brought up again
+	// Without links, ports, participants and actors: hops are below as they are drawn.
+	status.Document
+	Drawing report.Drawing `json:"drawing"`
 	// Hops are all ports and trunks. Of links they are all on a small fabric, else those that have carried bytes, are
 	// slower than their port, or were changed.
-	Hops   []ShownHop     `json:"hops"`
-	Jobs   []Job          `json:"jobs"`   // those that run, and the last ones that have ended
-	Events []status.Event `json:"events"` // the newest last
+	Hops []ShownHop `json:"hops"`
 }
 
 // ShownHop is a port, link or trunk: how it is drawn and set, and its counters.
@@ -43,13 +39,6 @@ type ShownHop struct {
 	Set     []string `json:"set"`     // the values of Params, in their order
 	Changed bool     `json:"changed"` // since the fabric was brought up
 	link.Counters
-}
-
-// Job is a job that runs or has run.
-type Job struct {
-	status.Job
-	Number  int      `json:"number"`
-	Reasons []string `json:"reasons"` // why the job is not VALID
 }
 
 // smallFabric is the most NICs of a fabric whose idle links are in State too: 240 links, about 60 KB.
@@ -62,18 +51,17 @@ func Read(file *state.File) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read fabric %s: %w", file.Name(), err)
 	}
-	s := &State{
-		Format: Format, ID: fmt.Sprint(f.Created), Name: f.Name, Clock: f.Clock, TimeScale: f.TimeScale,
-		Now: int64(f.Time), Hops: []ShownHop{}, Jobs: []Job{}, Events: f.Events,
-	}
+	f.Participants, f.VirtualClock = nil, nil
+	s := &State{Format: Format, ID: fmt.Sprint(f.Created), Hops: []ShownHop{},
+		Document: status.Document{Reading: f, Jobs: []status.JobView{}}}
 	listed := func(h int) bool { return f.Fabric.NICs() <= smallFabric || f.Hops[h].Bytes > 0 || f.Hops[h].Changed }
 	drawing, lines, places := report.Draw(f.Fabric, listed, func(h int) bool { return f.Hops[h].Spec.Down })
-	s.Fabric = drawing
+	s.Drawing = drawing
 	for i, h := range places {
 		s.Hops = append(s.Hops, hopOf(lines[i], &f.Hops[h]))
 	}
 	for i := range f.Jobs {
-		s.Jobs = append(s.Jobs, jobOf(&f.Jobs[i]))
+		s.Jobs = append(s.Jobs, verdict.ViewOf(&f.Jobs[i]))
 	}
 	return s, nil
 }
@@ -113,12 +101,4 @@ func params() (all []configs.LinkParam) {
 		}
 	}
 	return all
-}
-
-func jobOf(j *status.Job) Job {
-	out := Job{Job: *j, Number: j.Number, Reasons: append([]string{}, j.Counted.Reasons.Words()...)}
-	if j.Stopped > 0 {
-		out.Reasons = append(out.Reasons, verdict.StoppedText(j.Stopped))
-	}
-	return out
 }

@@ -114,8 +114,8 @@ func TestRead(t *testing.T) {
 	down := false
 	shape(t, file, "node0>node1", configs.LinkPatch{Up: &down})
 	s := read(t, file)
-	if s.Format != Format || s.Name != "f" || s.Clock != "virtual" || s.TimeScale != 1 || s.Now != 0 ||
-		len(s.Jobs) != 0 || len(s.Fabric.Vertices) != 4 {
+	if s.Format != Format || s.Name != "f" || s.Clock != "virtual" || s.TimeScale != 1 || s.Time != 0 ||
+		len(s.Jobs) != 0 || len(s.Drawing.Vertices) != 4 {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Hops) != 3*2+3*2 {

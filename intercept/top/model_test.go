@@ -43,7 +43,7 @@ func sampleOf(links, n int, jobs ...job) *watch.Sample {
 
 type job struct {
 	status.Job
-	watch.Judged
+	status.Judged
 }
 
 // began is a job's data in the file.
@@ -51,11 +51,11 @@ func began(at int64) state.JobStatus { return state.JobStatus{Started: at} }
 
 var someJobs = []job{
 	{status.Job{Number: 0, Counted: began(5), Joined: 4, Left: 3, Died: 1},
-		watch.Judged{Verdict: "INVALID",
+		status.Judged{Verdict: "INVALID",
 			Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}}},
 	{status.Job{Number: 1, Counted: began(9), Running: true, Joined: 4, Messages: 1000, Bytes: 1e9},
-		watch.Judged{Verdict: "VALID"}},
-	{status.Job{Number: 2, Counted: began(7), Running: true, Joined: 1}, watch.Judged{}},
+		status.Judged{Verdict: "VALID"}},
+	{status.Job{Number: 2, Counted: began(7), Running: true, Joined: 1}, status.Judged{}},
 }
 
 // shown is a model of n links that has sampled twice, in a terminal of this size.
@@ -290,10 +290,10 @@ func TestVerdicts(t *testing.T) {
 // Of the jobs that are over, only the newest is beside the links. All of them are with the verdicts.
 func TestJobsThatAreOver(t *testing.T) {
 	jobs := []job{
-		{status.Job{Number: 0, Counted: began(1)}, watch.Judged{}}, {status.Job{Number: 1, Counted: began(2)},
-			watch.Judged{}},
-		{status.Job{Number: 2, Counted: began(4)}, watch.Judged{Verdict: "VALID"}},
-		{status.Job{Number: 3, Counted: began(3), Running: true}, watch.Judged{}},
+		{status.Job{Number: 0, Counted: began(1)}, status.Judged{}}, {status.Job{Number: 1, Counted: began(2)},
+			status.Judged{}},
+		{status.Job{Number: 2, Counted: began(4)}, status.Judged{Verdict: "VALID"}},
+		{status.Job{Number: 3, Counted: began(3), Running: true}, status.Judged{}},
 	}
 	for _, tc := range []struct {
 		jobs []job

@@ -20,14 +20,7 @@ var ErrGone = errors.New("was taken down")
 // Sample is a fabric at one moment, and the verdicts on its jobs so far.
 type Sample struct {
 	*status.Reading
-	Verdicts []Judged // by job
-}
-
-// Judged is the verdict on a job so far.
-type Judged struct {
-	// VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
-	Verdict string   `json:"verdict,omitempty"`
-	Reasons []string `json:"reasons"` // why it is not VALID so far
+	Verdicts []status.Judged // by job
 }
 
 // Reader samples a fabric. It is not safe for concurrent use.
@@ -35,7 +28,7 @@ type Reader struct {
 	file     *state.File
 	onKernel bool
 	reader   *status.Reader
-	over     map[status.JobID]Judged // on jobs that had ended at the last sample, which do not change any more
+	over     map[status.JobID]status.Judged // on jobs that had ended at the last sample, which do not change any more
 }
 
 // NewReader makes a reader of a fabric, which stays open as long as the reader is used.
@@ -45,7 +38,7 @@ func NewReader(file *state.File) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{file: file, onKernel: fab.Config.OnKernel(), reader: status.NewReader(file, fab),
-		over: map[status.JobID]Judged{}}
+		over: map[status.JobID]status.Judged{}}
 	r.reader.FindPaths()
 	return r, nil
 }
@@ -57,7 +50,7 @@ func (r *Reader) Sample() (*Sample, error) {
 	}
 	r.waitCounted()
 	l := &Sample{Reading: r.reader.Read()}
-	over := map[status.JobID]Judged{}
+	over := map[status.JobID]status.Judged{}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		v, known := r.over[j.ID()]
@@ -85,12 +78,12 @@ func (r *Reader) waitCounted() {
 	}
 }
 
-func judge(f *status.Reading, j *status.Job) Judged {
+func judge(f *status.Reading, j *status.Job) status.Judged {
 	if j.Traffic || j.Verify {
-		return Judged{Reasons: []string{}}
+		return status.Judged{Reasons: []string{}}
 	}
 	v := verdict.OfStatus(f, j)
-	so := Judged{Reasons: append([]string{}, v.Reasons...)}
+	so := status.Judged{Reasons: append([]string{}, v.Reasons...)}
 	if !v.Valid || len(v.Links) > 0 {
 		so.Verdict = v.Word
 	}

@@ -5,6 +5,7 @@ package watch
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -284,6 +285,43 @@ func TestEach(t *testing.T) {
 	ticks <- time.Time{}
 	if err := Each(t.Context(), empty, ticks, func(*View) error { return full }); !errors.Is(err, full) {
 		t.Errorf("an output that fails: %v", err)
+	}
+}
+
+// The document of what a fabric did has the links and ports that were active, with what `status` has of them and what
+// they did, the jobs with their verdicts, and no ranks.
+func TestDocument(t *testing.T) {
+	file := up(t)
+	r := reader(t, file)
+	j, err := file.JoinJob(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Join(j, state.Rank{World: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	a := r.mustSample(t)
+	file.Count(a.named(t, "node0:node1"), link.Counters{Bytes: 1000, Drops: 3})
+	file.Count(a.named(t, "node0 tx"), link.Counters{Bytes: 1000})
+	d := Compare(a, r.mustSample(t)).Document()
+	if len(d.Links) != 1 || d.Links[0].New.Drops != 3 || len(d.Ports) != 1 || d.Participants != nil {
+		t.Fatalf("got %+v", d)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"fabric":"`, `"interval_ns":`,
+		`"links":[{"name":"node0:node1","from":"node0","to":"node1",`, `"bandwidth_bps":1000000000,`, `"drops":3,`, `"new":{"bytes":1000,`, `"ports":[{"name":"node0 tx","nic":"node0",`,
+		`"jobs":[{"job":0,`, `"reasons":[],"rate_bps":0}`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "participants") {
+		t.Errorf("ranks in %s", text)
 	}
 }
 

@@ -133,7 +133,7 @@ func (j *Job) VerdictText() string {
 }
 
 // RateText is the rate: "38.2 Gbps".
-func (j *Job) RateText() string { return bps(j.RateBps) }
+func (j *Job) RateText() string { return bps(*j.RateBps) }
 
 // GoneText says how many ranks of a job left, died, or were stopped by the launcher.
 func GoneText(left, died, stopped int) string {
@@ -169,7 +169,7 @@ func (j *Job) VerdictWithReason() string {
 
 // ClockText says what the fabric's clock shows, and how fast it runs.
 func (v *View) ClockText() string {
-	text := fmt.Sprintf("clock %s at %s, ", v.Clock, units.Short(time.Duration(v.ClockNs)))
+	text := fmt.Sprintf("clock %s at %s, ", v.Clock, units.Short(v.Time))
 	if v.Ns <= 0 {
 		return text + "stands still"
 	}
@@ -204,10 +204,10 @@ func (v *View) ActivityText() string {
 // Lines are v as lines of text: a heading, the links that are active, the ports that dropped packets, the jobs
 // that run or have just ended.
 func (v *View) Lines() []string {
-	at := "+" + time.Duration(v.UpNs).Round(100*time.Millisecond).String() + " "
-	lines := []string{at + "fabric " + v.Fabric + ": " + v.ClockText() + "; " + v.ActivityText()}
+	at := "+" + v.Up.Round(100*time.Millisecond).String() + " "
+	lines := []string{at + "fabric " + v.Name + ": " + v.ClockText() + "; " + v.ActivityText()}
 	if v.Problem != "" {
-		lines = append(lines, at+"fabric "+v.Fabric+": "+v.Problem)
+		lines = append(lines, at+"fabric "+v.Name+": "+v.Problem)
 	}
 	hops := v.Shown("", false)
 	for i := range hops {
@@ -221,19 +221,4 @@ func (v *View) Lines() []string {
 		}
 	}
 	return lines
-}
-
-// Trim leaves in v only the links and ports that are active, as Lines has them.
-func (v *View) Trim() {
-	v.Links, v.Ports = active(v.Links), active(v.Ports)
-}
-
-func active(hops []HopActivity) []HopActivity {
-	out := []HopActivity{}
-	for i := range hops {
-		if hops[i].Active() {
-			out = append(out, hops[i])
-		}
-	}
-	return out
 }

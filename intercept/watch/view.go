@@ -3,8 +3,6 @@
 package watch
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,57 +11,47 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// View is what a fabric did between two samples. Times are of the emulated network, except UpNs and RealNs. Fields
-// that `ddlemu status --json` has too mean the same: counters since the fabric was brought up.
+// View is what a fabric did between two samples, of which it has the later one.
 type View struct {
-	Fabric  string        `json:"fabric"`
-	Clock   string        `json:"clock"`         // real or virtual
-	UpNs    int64         `json:"up_ns"`         // real time since the fabric was brought up
-	ClockNs int64         `json:"clock_ns"`      // of the emulated network since then
-	RealNs  int64         `json:"real_ns"`       // real time between the samples
-	Ns      int64         `json:"interval_ns"`   // between the samples; rates are per second of this time
-	Ratio   float64       `json:"clock_to_real"` // Ns divided by RealNs
-	Links   []HopActivity `json:"links"`         // and links between switches
-	Ports   []HopActivity `json:"ports"`
-	Jobs    []Job         `json:"jobs"`
-	Problem string        `json:"problem,omitempty"` // why no job can use the fabric
+	*status.Reading
+	status.Interval
+	Links []HopActivity // and links between switches
+	Ports []HopActivity
+	Jobs  []Job
 }
 
 // HopActivity is what a link, a link between switches, or one direction of a NIC's port did between two samples.
 type HopActivity struct {
-	Name          string        `json:"name"`
-	From          string        `json:"from,omitempty"`
-	To            string        `json:"to,omitempty"`
-	NIC           string        `json:"nic,omitempty"`       // of a port
-	Direction     string        `json:"direction,omitempty"` // of a port: tx or rx
-	Trunk         bool          `json:"trunk,omitempty"`
-	Up            bool          `json:"up"`
-	link.Counters               // since the fabric was brought up
-	New           link.Counters `json:"-"` // between the samples; in JSON their names begin with new_
-
-	RateBps     float64 `json:"rate_bps"`      // payload, between the samples
-	MayCarryBps uint64  `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
-	// bytes on the line, headers and framing included, as a share of MayCarryBps
-	Load float64 `json:"load"`
-	// how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
-	QueueNs     *int64   `json:"queue_ns"`
-	NewMessages uint64   `json:"new_messages"` // that have arrived between the samples
-	LatePercent *float64 `json:"late_percent"` // how late these were, of their time together; null if there are none
-	LateP99Us   *float64 `json:"late_p99_us"`  // 99 in 100 of them at most; on the kernel datapath, of packets
+	*status.HopReading
+	status.Activity
+	Up  bool
+	hop int
 }
 
-// MarshalJSON writes the fields, and New.
-func (h HopActivity) MarshalJSON() ([]byte, error) {
-	type fields HopActivity
-	text, err := json.Marshal(fields(h))
-	if err != nil {
-		return nil, err
+// Document is v as JSON, with the links and ports that were active.
+func (v *View) Document() *status.Document {
+	head := *v.Reading
+	head.Participants, head.Events, head.VirtualClock = nil, nil, nil // they would be most of a line
+	d := &status.Document{Reading: &head, Interval: &v.Interval, Links: []status.Link{}, Ports: []status.Port{},
+		Jobs: []status.JobView{}}
+	for _, h := range active(v.Links) {
+		l := v.Link(h.hop)
+		l.Activity = &h.Activity
+		d.Links = append(d.Links, l)
 	}
-	text = text[:len(text)-1]
-	for _, c := range link.ShownCounters() {
-		text = fmt.Appendf(text, ",%q:%d", "new_"+c.Name, c.Of(&h.New))
+	for _, h := range active(v.Ports) {
+		p := v.Port(h.hop)
+		p.Activity = &h.Activity
+		d.Ports = append(d.Ports, p)
 	}
-	return append(text, '}'), nil
+	for i := range v.Jobs {
+		d.Jobs = append(d.Jobs, v.Jobs[i].JobView)
+	}
+	return d
+}
+
+func active(hops []HopActivity) []HopActivity {
+	return slices.DeleteFunc(slices.Clone(hops), func(h HopActivity) bool { return !h.Active() })
 }
 
 // Active reports whether the hop carried, lost, marked or delayed anything between the samples.
@@ -73,19 +61,13 @@ func (h *HopActivity) Active() bool {
 
 // Job is a job that runs or has run.
 type Job struct {
-	status.Job
-	Judged
-	RateBps float64 `json:"rate_bps"` // of what arrived between the samples, of all ranks together
-	over    bool    // at both samples
+	status.JobView
+	over bool // at both samples
 }
 
 // Compare says what a fabric did from sample a to the later sample b.
 func Compare(a, b *Sample) *View {
-	v := &View{
-		Fabric: b.Name, Clock: b.Clock, UpNs: int64(b.Up), ClockNs: int64(b.Time), RealNs: int64(b.Up - a.Up),
-		Ns:    int64(b.Time - a.Time),
-		Links: []HopActivity{}, Ports: []HopActivity{}, Jobs: []Job{}, Problem: b.Problem,
-	}
+	v := &View{Reading: b.Reading, Interval: status.Interval{RealNs: int64(b.Up - a.Up), Ns: int64(b.Time - a.Time)}}
 	if v.RealNs > 0 {
 		v.Ratio = float64(v.Ns) / float64(v.RealNs)
 	}
@@ -117,14 +99,14 @@ func (v *View) perSecond(amount float64) float64 {
 func (v *View) addJobs(a, b *Sample) (late []*lateness, arrived []uint64) {
 	late, arrived = make([]*lateness, len(b.Hops)), make([]uint64, len(b.Hops))
 	for i := range b.Jobs {
-		j, shown := &b.Jobs[i], Job{Job: b.Jobs[i], Judged: b.Verdicts[i]}
+		j, shown := &b.Jobs[i], Job{JobView: status.JobView{Job: b.Jobs[i], Judged: b.Verdicts[i]}}
 		var before *status.Job
 		bytes := j.Bytes
 		if k := slices.IndexFunc(a.Jobs, func(o status.Job) bool { return o.ID() == j.ID() }); k >= 0 {
 			before = &a.Jobs[k]
 			bytes, shown.over = since(bytes, before.Bytes), !j.Running && !before.Running
 		}
-		shown.RateBps = v.perSecond(8 * float64(bytes))
+		shown.RateBps = new(v.perSecond(8 * float64(bytes)))
 		v.Jobs = append(v.Jobs, shown)
 		for hop := range j.Counted.LinkStats {
 			now, then := &j.Counted.LinkStats[hop], (*state.LinkStats)(nil)
@@ -154,11 +136,8 @@ func (v *View) addJobs(a, b *Sample) (late []*lateness, arrived []uint64) {
 // hop is hop i without how late its messages were.
 func (v *View) hop(i int, a, b *Sample) HopActivity {
 	then, now := &a.Hops[i], &b.Hops[i]
-	h := HopActivity{
-		Name: now.Name, From: now.From, To: now.To, NIC: now.NIC, Direction: now.Direction,
-		Trunk: now.Kind == link.Trunk, Up: !now.Spec.Down,
-		Counters: now.Counters, New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b),
-	}
+	h := HopActivity{HopReading: now, Up: !now.Spec.Down, hop: i,
+		Activity: status.Activity{New: now.Counters.Since(then.Counters), MayCarryBps: mayCarry(i, a, b)}}
 	bytes, line := carried(now)
 	bytesThen, lineThen := carried(then)
 	h.RateBps = v.perSecond(8 * (bytes - bytesThen))

@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
 
@@ -56,7 +55,7 @@ func NewWriter(w *pcapng.Writer, o Options) *Writer {
 	t := &Writer{
 		w: w, scale: int64(o.Fabric.TimeScale()), ifaces: map[uint32]int{},
 		counts: make([]struct{ came, missed uint64 }, len(o.Links)),
-		date:   time.Now().UnixNano(), begun: now(),
+		date:   time.Now().UnixNano(), begun: state.Now(), // the clock of the records
 	}
 	for i, hop := range o.Links {
 		t.ifaces[uint32(hop)] = i
@@ -74,13 +73,6 @@ func Describe(k tap.Kind, shaper string) string {
 	return fmt.Sprintf(
 		"an emulated link, by a packet socket at the switch before the shaper %s: drops and departures are not seen",
 		shaper)
-}
-
-// now is CLOCK_MONOTONIC in ns, the clock of the records.
-func now() int64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // fails only for a wrong clock
-	return ts.Nano()
 }
 
 // at is the time in the file of a monotonic time.
@@ -151,7 +143,7 @@ func (t *Writer) describe(r *tap.Record) []byte {
 // Close writes the statistics of the interfaces. It does not close the file.
 func (t *Writer) Close() Summary {
 	for i, c := range t.counts {
-		t.w.Statistics(i, t.date, t.at(now()), c.came, c.missed)
+		t.w.Statistics(i, t.date, t.at(state.Now()), c.came, c.missed)
 	}
 	return t.sum
 }

@@ -42,8 +42,7 @@ func refuse(c *net.UnixConn) {
 	}
 }
 
-// accept maps the memory that a peer offers, queues the connection for Accept, and returns what to
-// answer.
+// accept maps the memory that a peer offers, queues the connection for Accept, and returns what to answer.
 func (e *Endpoint) accept(c *net.UnixConn) (answer string, err error) {
 	if err := checkUser(c); err != nil {
 		return "", err

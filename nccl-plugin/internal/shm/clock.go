@@ -29,15 +29,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// virtualClock is this process's part in the virtual clock of a fabric. Its methods work on
-// nil, for a real clock.
+// virtualClock is this process's part in the virtual clock of a fabric. Its methods work on nil, for a real clock.
 type virtualClock struct {
 	view  *C.struct_ddlemu_clock_view
 	flows *state.Flows
 }
 
-// joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for
-// this process.
+// joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for this process.
 func joinClock(f *state.File, me *state.Participant, r state.Rank) (*virtualClock, error) {
 	if !f.Virtual() {
 		return nil, nil
@@ -126,8 +124,7 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// newFlow makes the flow that region r describes, from this process to the peer; nil if the
-// clock is real.
+// newFlow makes the flow that region r describes, from this process to the peer; nil if the clock is real.
 func (c *virtualClock) newFlow(e *transport.Endpoint, r *region, h transport.Handle,
 	peer transport.Peer) (*C.struct_ddlemu_clock_flow, error) {
 	if c == nil {
@@ -168,8 +165,7 @@ func (c *virtualClock) release(x *C.struct_ddlemu_clock_flow) {
 	}
 }
 
-// flow is the flow of this number (from 1), which region r must describe; nil if the clock is
-// real.
+// flow is the flow of this number (from 1), which region r must describe; nil if the clock is real.
 func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_flow, error) {
 	if c == nil {
 		return nil, nil

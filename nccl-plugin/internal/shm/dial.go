@@ -23,9 +23,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// request is what the sender writes to the unix socket, with the memfd and, if it shares it, that
-// of its GPU memory. The listening side answers "ok", "ok, mapped" if it maps the GPU memory, or
-// the problem.
+// request is what the sender writes to the unix socket, with the memfd and, if it shares it, that of its GPU memory.
+// The listening side answers "ok", "ok, mapped" if it maps the GPU memory, or the problem.
 type request struct {
 	Magic, Fabric, Nonce uint64
 	Listen, NIC          uint32 // the listener; the sender's NIC
@@ -46,8 +45,7 @@ const (
 	answerSize     = 256
 )
 
-// dial makes connection number to the rank in the handle: its memory, and the peer that
-// maps it too.
+// dial makes connection number to the rank in the handle: its memory, and the peer that maps it too.
 func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.Conn, error) {
 	path := link.PathID(int(h.Rank), uint64(h.Listened))
 	steps, reverse, hop, err := e.route(nic, int(h.NIC), path)
@@ -92,8 +90,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	return e.newConn(&C.ddlemu_shm_sender, r, path, clockFlow, peer, cost, memory)
 }
 
-// route finds the hops of a flow between two NICs, there and back, and the one that is the
-// link between them.
+// route finds the hops of a flow between two NICs, there and back, and the one that is the link between them.
 func (e *Endpoint) route(src, dst int, id uint64) (steps, reverse []link.PathHop, hop int, err error) {
 	if hop, err = e.Link(src, dst); err != nil || e.paths == nil {
 		return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), hop, err
@@ -105,7 +102,7 @@ func (e *Endpoint) route(src, dst int, id uint64) (steps, reverse []link.PathHop
 // has mapped this process's GPU memory.
 func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) (mapped bool,
 	err error) {
-	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
+	c, err := state.DialSocket(e.Fabric.Dir(), os.Getuid(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
 		return false, err
 	}

@@ -24,8 +24,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Endpoint is this process's end of all its connections. Its methods are safe for
-// concurrent use.
+// Endpoint is this process's end of all its connections. Its methods are safe for concurrent use.
 type Endpoint struct {
 	*transport.Endpoint
 	sock   *net.UnixListener
@@ -106,8 +105,7 @@ func leaveClock(clock *virtualClock, node *C.struct_ddlemu_clock_view, job state
 	}
 }
 
-// Clock is this process's part in the virtual clock, a struct ddlemu_clock_view; nil if the
-// clock is real.
+// Clock is this process's part in the virtual clock, a struct ddlemu_clock_view; nil if the clock is real.
 func (e *Endpoint) Clock() unsafe.Pointer { return unsafe.Pointer(e.clock.viewOf()) }
 
 // Listen makes a listener on a NIC (a number in the fabric) for one or more connections
@@ -136,8 +134,7 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, path uint64, clo
 	return &conn{c: c, e: e, region: r, peer: peer, cost: cost}, nil
 }
 
-// SetLedger makes the connections made from now on write a ledger, which stays open until the
-// process ends.
+// SetLedger makes the connections made from now on write a ledger, which stays open until the process ends.
 func (e *Endpoint) SetLedger(l *ledger.Ledger) { e.ledger = l }
 
 // ends are the NICs at the ends of a connection's path.

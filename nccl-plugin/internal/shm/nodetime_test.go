@@ -16,7 +16,7 @@ func TestRankIsWhereItsNumberSays(t *testing.T) {
 	spec := fabricSpec(unshaped, link.Transport{Kind: link.RDMA})
 	spec.Virtual = true
 	links := spec
-	spec.NodeTime = state.NodeTime{On: true, GPUs: 1, FirstHop: len(spec.Hops)}
+	spec.NodeTime = state.NodeTime{On: 1, GPUs: 1, FirstHop: uint32(len(spec.Hops))}
 	for gpu := range uint32(2) {
 		for _, kind := range []link.HopKind{link.GPUOut, link.GPUIn} {
 			spec.Hops = append(spec.Hops, state.HopSpec{Kind: kind, Src: gpu, Dst: gpu, Spec: unshaped})

@@ -137,8 +137,7 @@ func (l layout) mapRegion(fd int, size uint64, path C.struct_ddlemu_path) (*regi
 	if err != nil {
 		return nil, fmt.Errorf("map %d KiB of shared memory: %w", size>>10, err)
 	}
-	// A forked child does not need the mapping. If this fails, it only costs the child address
-	// space.
+	// A forked child does not need the mapping. If this fails, it only costs the child address space.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	return &region{fd: fd, mem: mem, ring: l.offset, path: path}, nil
 }

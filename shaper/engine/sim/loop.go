@@ -17,6 +17,8 @@ package sim
 #cgo noescape ddlemu_sim_posted
 #cgo nocallback ddlemu_sim_take_timer
 #cgo noescape ddlemu_sim_take_timer
+#cgo nocallback ddlemu_sim_first_channel
+#cgo noescape ddlemu_sim_first_channel
 #include "private.h"
 */
 import "C"
@@ -35,8 +37,8 @@ type Rules struct {
 	// whatever else happens at that instant, and its flow reads all that it posts, with [Loop.Step].
 	RoundRobin bool
 	// Drawn says that the choice points of sim.h are drawn from Seed: the order of flows with steps at the same
-	// instant for each instant, and the order of those that have posted for each round, so that no flow always comes
-	// first. Else the flows' own order decides.
+	// instant for each instant, the order of those that have posted for each round, and the order of the channels of
+	// each kernel, so that none always comes first. Else their own order decides.
 	Drawn bool
 	Seed  uint64
 }
@@ -90,7 +92,8 @@ func New(net *link.Network, ends []*Endpoints, order []uint64, changes []Change,
 	l.c.batch = unsafe.SliceData(array[C.uint32_t](net, n))
 	s := &l.c.sim
 	s.flows = unsafe.SliceData(l.flows)
-	s.stops_at_each, s.draws_ties, s.seed = C.bool(!r.RoundRobin), C.bool(r.Drawn), C.uint64_t(r.Seed)
+	s.stops_at_each, s.draws_ties = C.bool(!r.RoundRobin), C.bool(r.Drawn)
+	s.seed, s.channels_seed = C.uint64_t(r.Seed), C.uint64_t(r.Seed)
 	C.ddlemu_sim_private_init(l.c)
 	l.makeRoom(n + len(changes) + 1)
 	l.setPause()
@@ -168,6 +171,11 @@ func (l *Loop) RunTimers() {
 		l.timers[i], l.free = nil, append(l.free, int(i))
 		then()
 	}
+}
+
+// FirstChannel is which of n channels begins first in a rank's kernel, numbered from 0. The others follow in turn.
+func (l *Loop) FirstChannel(rank, kernel, n int) int {
+	return int(C.ddlemu_sim_first_channel(&l.c.sim, C.uint32_t(rank), C.uint64_t(kernel), C.uint32_t(n)))
 }
 
 // HasNow says whether the loop has something to take at this instant, but for posts.

@@ -515,6 +515,35 @@ func TestOrderOfPosts(t *testing.T) {
 	}
 }
 
+// Which channel of a kernel begins first is drawn from the seed, for each kernel anew. Without draws it is always the
+// first one.
+func TestOrderOfChannels(t *testing.T) {
+	const channels, ranks, kernels = 4, 2, 50
+	first := func(r Rules) (out []int) {
+		w := one().build(t)
+		l := New(w.net, w.ends, w.orders, nil, r)
+		for kernel := range kernels {
+			for rank := range ranks {
+				out = append(out, l.FirstChannel(rank, kernel, channels))
+			}
+		}
+		return out
+	}
+	if got := first(Rules{Seed: 5}); !slices.Equal(got, make([]int, ranks*kernels)) {
+		t.Errorf("without draws the first channels are %v", got)
+	}
+	got, again, other := first(Rules{Drawn: true, Seed: 5}), first(Rules{Drawn: true, Seed: 5}),
+		first(Rules{Drawn: true, Seed: 6})
+	if !slices.Equal(got, again) || slices.Equal(got, other) {
+		t.Errorf("the first channels are %v, again %v, by another seed %v", got, again, other)
+	}
+	for c := range channels {
+		if !slices.Contains(got, c) {
+			t.Errorf("channel %d is never first", c)
+		}
+	}
+}
+
 // A timer that another one sets for the same instant is called in it, and one that is set for the past, too.
 func TestTimersOfAnInstant(t *testing.T) {
 	w := one().build(t)

@@ -66,12 +66,22 @@ static void unschedule(struct ddlemu_sim *s, struct ddlemu_sim_flow *x)
 	remove_at(s, place);
 }
 
-// choose is the only place that decides between the orders of several entries of one instant, where several are
-// allowed: the one with the smallest value comes first. order is the fixed one.
+// choose is the only place that decides between orders, where several are allowed: what has the smallest value comes
+// first. order is the fixed one. when and round are the occurrence.
 static uint64_t choose(
-	const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, int64_t time, uint64_t round)
+	const struct ddlemu_sim *s, enum ddlemu_sim_point point, uint64_t order, uint64_t when, uint64_t round)
 {
-	return s->draws_ties ? draw(s->seed, point, (uint32_t)round, order, (uint64_t)time) : order;
+	if (!s->draws_ties)
+		return order;
+	if (point == DDLEMU_SIM_CHANNELS) // has a seed of its own
+		return draw(s->channels_seed, 0, 0, round, when);
+	return draw(s->seed, point, (uint32_t)round, order, when);
+}
+
+uint32_t ddlemu_sim_first_channel(struct ddlemu_sim *s, uint32_t rank, uint64_t kernel, uint32_t channels)
+{
+	s->channels_seed = choose(s, DDLEMU_SIM_CHANNELS, 0, kernel, rank);
+	return (uint32_t)(s->channels_seed % channels);
 }
 
 void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
@@ -83,7 +93,7 @@ void ddlemu_sim_schedule(struct ddlemu_sim *s, uint32_t flow, int64_t time)
 	}
 	if (x->place == 0)
 		x->place = ++*s->heap_size;
-	uint64_t tie = choose(s, DDLEMU_SIM_STEPS, x->order, time, 0);
+	uint64_t tie = choose(s, DDLEMU_SIM_STEPS, x->order, (uint64_t)time, 0);
 	sift(s, x->place - 1,
 		(struct ddlemu_sim_entry){
 			.time = time, .class = DDLEMU_SIM_STEP, .tie = tie, .number = flow, .index = flow });
@@ -105,7 +115,7 @@ static void post(struct ddlemu_sim *s, uint32_t flow, uint64_t round)
 	s->posts++;
 	if (x->place == 0)
 		x->place = ++*s->heap_size;
-	uint64_t number = choose(s, DDLEMU_SIM_POSTS, x->order, s->now, round);
+	uint64_t number = choose(s, DDLEMU_SIM_POSTS, x->order, (uint64_t)s->now, round);
 	sift(s, x->place - 1,
 		(struct ddlemu_sim_entry){
 			.time = s->now, .class = DDLEMU_SIM_POST, .tie = round, .number = number, .index = flow });

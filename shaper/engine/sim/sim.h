@@ -49,10 +49,11 @@ enum ddlemu_sim_class {
 	DDLEMU_SIM_POST, // of a flow: something to read
 };
 
-// The choice points: which of several entries of one instant comes first. An occurrence is a time and a round.
+// The choice points: what comes first of several that may at one instant.
 enum ddlemu_sim_point {
-	DDLEMU_SIM_STEPS, // of flows, all in round 0
-	DDLEMU_SIM_POSTS, // of flows, each round anew
+	DDLEMU_SIM_STEPS, // of flows; an occurrence is a time
+	DDLEMU_SIM_POSTS, // of flows; an occurrence is a time and a round
+	DDLEMU_SIM_CHANNELS, // of a kernel that begins; an occurrence is a kernel of a rank, and those that began before
 };
 
 // What the loop knows of a flow.
@@ -99,7 +100,7 @@ struct ddlemu_sim {
 	bool seen; // an end has something to see, or a timer is due
 	bool stops_at_each; // time stops after each flow whose end has something to see, not behind its instant
 	bool draws_ties; // choice points are drawn
-	uint64_t seed; // of these draws
+	uint64_t seed, channels_seed; // of these draws; channels_seed of the next one of DDLEMU_SIM_CHANNELS
 	uint64_t steps; // calls of advance
 	uint64_t pause_at; // number of steps, less the timers, after which a run pauses; 0: it does not
 	const struct ddlemu_sim_driver *driver;
@@ -127,6 +128,9 @@ void ddlemu_sim_add(struct ddlemu_sim *s, struct ddlemu_sim_entry);
 void ddlemu_sim_posted(struct ddlemu_sim *s, uint32_t flow);
 // Takes the first timer that is due, and returns its index; DDLEMU_SIM_NONE: there is none.
 uint32_t ddlemu_sim_take_timer(struct ddlemu_sim *s);
+// Says which of the channels of a rank's kernel begins first. The others follow in turn, and after the last one the
+// first one.
+uint32_t ddlemu_sim_first_channel(struct ddlemu_sim *s, uint32_t rank, uint64_t kernel, uint32_t channels);
 // Removes the entry of a class that has at most one.
 void ddlemu_sim_remove(struct ddlemu_sim *s, enum ddlemu_sim_class);
 

@@ -78,8 +78,12 @@ func nodeTimeOf(f *fabric.Fabric) state.NodeTime {
 	if !f.Config.TimedNodes {
 		return state.NodeTime{}
 	}
-	return state.NodeTime{Time: f.NodeTime().Scaled(f.TimeScale()), On: true, Mesh: f.IsMesh(), GPUs: f.Config.GPUsPerNode,
-		FirstHop: f.FirstGPULink(), Groups: f.GPUGroups()}
+	t := state.NodeTime{Time: f.NodeTime().Scaled(f.TimeScale()), On: 1, GPUs: uint32(f.Config.GPUsPerNode),
+		FirstHop: uint32(f.FirstGPULink()), Groups: f.GPUGroups()}
+	if f.IsMesh() {
+		t.Mesh = 1
+	}
+	return t
 }
 
 // Read is the fabric of file with the parameters that are in force on its hops now.

@@ -185,3 +185,10 @@ type Connection struct {
 	Path     uint64 // what its path is drawn by, if each flow has its own: link.PathID
 	_        [3]uint64
 }
+
+// Limits of a record. Beyond them it is damaged: NCCL cuts what it sends into far smaller messages, and a
+// clock of nanoseconds that has run for 73 years is none.
+const (
+	maxSize = 1 << 34
+	maxTime = 1 << 61
+)

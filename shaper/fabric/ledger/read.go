@@ -112,13 +112,6 @@ func readUsed(f *os.File) (b []byte, size int64, err error) {
 	return b[:n], size, nil
 }
 
-// Limits of a record. Beyond them it is damaged: NCCL cuts what it sends into far smaller messages, and a
-// clock of nanoseconds that has run for 73 years is none.
-const (
-	maxSize = 1 << 34
-	maxTime = 1 << 61
-)
-
 func (r *Record) isSane() bool {
 	for _, t := range []int64{r.Posted, r.Modelled, r.Returned} {
 		if t < 0 || t > maxTime {

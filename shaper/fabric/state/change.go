@@ -14,8 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// grace is how long a retired block stays unchanged: far longer than a reader that is not
-// stopped uses a pointer to it.
+// grace is how long a retired block stays unchanged: far longer than a reader that is not stopped uses a pointer to it.
 const grace = 100 * time.Millisecond
 
 // HopStatus is the parameters in force on one hop, and its counters.
@@ -181,10 +180,17 @@ func (f *File) Planned() []PlannedChange {
 	if !f.Virtual() {
 		return nil
 	}
-	made := f.planned()[:min(clock.PlannedMade(f.clock()), len(f.planned()))]
+	made := f.planned()[:min(clock.PlannedMade(f.Clock()), len(f.planned()))]
 	out := make([]PlannedChange, len(made))
 	for i, c := range made {
 		out[i] = PlannedChange{Time: c.Time, Hop: int(c.Hop), Spec: f.blocks()[c.Block].Stated}
 	}
 	return out
+}
+
+// PlannedChange is new parameters of a hop from a time on.
+type PlannedChange struct {
+	Time int64 // ns of the fabric's clock, which starts at [clock.Start]
+	Hop  int
+	Spec link.Spec
 }

@@ -69,12 +69,6 @@ func endsExist(kind link.HopKind, src, dst uint32, nics, gpus int) bool {
 	return int(src) < most && int(dst) < most
 }
 
-// nics is the number of NICs of all nodes.
-func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
-
-// gpus is the number of GPUs of all nodes.
-func (h *header) gpus() int { return int(h.Nodes) * int(h.GPUsPerNode) }
-
 // hasRows reports whether the header has as many statistics of nodes as Create writes.
 func (h *header) hasRows() bool {
 	if h.NodeTime.On == 0 || h.VirtualClock != 0 {
@@ -133,8 +127,7 @@ func (f *File) checkContent() error {
 	return nil
 }
 
-// bootAndTime identifies the clock of this process: the boot, and the time namespace, 0 if
-// the kernel has none.
+// bootAndTime identifies the clock of this process: the boot, and the time namespace, 0 if the kernel has none.
 func bootAndTime() (boot [16]byte, ns uint64, err error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,15 +17,12 @@ import (
 // Virtual reports whether the fabric has a virtual clock.
 func (f *File) Virtual() bool { return f.head().VirtualClock != 0 }
 
-// clock is the memory of the virtual clock. Only for a fabric that has one.
-func (f *File) clock() unsafe.Pointer { return unsafe.Pointer(&f.mem[f.head().ClockOff]) }
-
 // Clock is the memory of the virtual clock, for C code; nil if the fabric has none.
 func (f *File) Clock() unsafe.Pointer {
 	if !f.Virtual() {
 		return nil
 	}
-	return f.clock()
+	return unsafe.Pointer(&f.mem[f.head().ClockOff])
 }
 
 // ClockStatus is the state of the virtual clock, nil if the fabric has none.
@@ -35,7 +30,7 @@ func (f *File) ClockStatus() *clock.Status {
 	if !f.Virtual() {
 		return nil
 	}
-	return new(clock.StatusOf(f.clock()))
+	return new(clock.StatusOf(f.Clock()))
 }
 
 // Now is the time of the fabric's clock in ns.
@@ -43,26 +38,8 @@ func (f *File) Now() int64 {
 	if !f.Virtual() {
 		return Now()
 	}
-	return clock.Now(f.clock())
+	return clock.Now(f.Clock())
 }
-
-// leftClock tells the clock, if there is one, that the participant in a slot has left.
-func (f *File) leftClock(slot int) {
-	if f.Virtual() {
-		clock.Left(f.clock(), slot)
-	}
-}
-
-// diedInClock tells the clock, if there is one, that the process in a slot has died.
-func (f *File) diedInClock(slot int) {
-	if f.Virtual() {
-		clock.Died(f.clock(), slot)
-	}
-}
-
-// hasFlows reports whether the fabric has a file of flows: flows of a virtual clock, or flows between the GPUs of nodes
-// that cost time.
-func (h *header) hasFlows() bool { return h.VirtualClock != 0 || h.NodeTime.On != 0 }
 
 // resetClock puts the virtual clock and the flows in order, if there are any and no process takes part, under
 // the lock joining. Ranks that died may have left messages under way, and parts of links that
@@ -99,35 +76,13 @@ func (f *File) isEmpty() bool {
 	return true
 }
 
-// deadlock is the reason [Deadlocked] if all ranks on the fabric waited for each other, else 0. A rank
-// that ends without a word after that cannot tell its job.
-func (f *File) deadlock() Reason {
-	if s := f.ClockStatus(); s != nil && s.Deadlocked {
-		return Deadlocked
-	}
-	return 0
-}
-
 // flowsName is the name of the file of the flows of a fabric, see hasFlows. The id
 // keeps the files of two fabrics of one name apart, of which one is just being removed.
 func flowsName(fabric string, id uint64) string {
 	return fmt.Sprintf("%s.%016x%s", fabric, id, flowsSuffix)
 }
 
-const flowsSuffix = ".flows"
-
-// isFlowsOf reports whether file is the file of flows of a fabric called name.
-func isFlowsOf(file, name string) bool {
-	id, ok := strings.CutPrefix(file, name+".")
-	if ok {
-		id, ok = strings.CutSuffix(id, flowsSuffix)
-	}
-	_, err := strconv.ParseUint(id, 16, 64)
-	return ok && len(id) == 16 && err == nil
-}
-
-// makeFlows makes the file of the flows, without memory for them: whoever makes a
-// connection reserves it.
+// makeFlows makes the file of the flows, without memory for them: whoever makes a connection reserves it.
 func (d *Dir) makeFlows(f *File) error {
 	name := flowsName(f.Name(), f.ID())
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,13 +21,6 @@ type HopSpec struct {
 	Kind     link.HopKind
 	Src, Dst uint32
 	Spec     link.Spec
-}
-
-// PlannedChange is new parameters of a hop from a time on.
-type PlannedChange struct {
-	Time int64 // ns of the fabric's clock, which starts at [clock.Start]
-	Hop  int
-	Spec link.Spec
 }
 
 // PathSpec is the path from NIC Src to NIC Dst: indices of hops.
@@ -58,27 +50,8 @@ type Spec struct {
 	Planned   []PlannedChange // of a fabric with a virtual clock, in the order of their times
 }
 
-// Sizes of the fixed tables in entries; of all link statistics, of the configuration and
-// of a page in bytes. A fabric with many links has places for fewer jobs.
-// If one place takes more than maxLinkStats, it has no more than it needs.
-const (
-	maxParticipants = 512
-	maxEvents       = 256
-	maxJobs         = 16
-	maxPlanned      = 1 << 16
-	maxLinkStats    = 24 << 20
-	maxConfig       = 1 << 20
-	page            = 4096
-)
-
-// MaxRanks is the most ranks that can take part in a fabric; on the kernel datapath its daemon has one of the places.
-const MaxRanks = maxParticipants
-
-const linkStatsSize = int(unsafe.Sizeof(LinkStats{}))
-
-// Create makes the file of a fabric. The file gets its name when it is complete: a process
-// that is killed meanwhile leaves nothing behind. The error wraps fs.ErrExist if there is
-// a fabric of that name.
+// Create makes the file of a fabric. The file gets its name when it is complete: a process that is killed meanwhile
+// leaves nothing behind. The error wraps fs.ErrExist if there is a fabric of that name.
 func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -201,7 +174,7 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	}
 	copy(mem[h.ConfigOff:], s.Config)
 	if s.Virtual {
-		clock.Init(f.clock(), s.Nodes, maxParticipants)
+		clock.Init(f.Clock(), s.Nodes, maxParticipants)
 	}
 	return f, nil
 }
@@ -234,8 +207,8 @@ func (s *Spec) Check() error {
 	if err := s.GPU.check(); err != nil {
 		return fmt.Errorf("fabric %s: %w", s.Name, err)
 	}
-	if err := s.NodeTime.check(s.Nodes, s.GPUsPerNode, len(s.Hops)); err != nil {
-		return fmt.Errorf("fabric %s: %w", s.Name, err)
+	if !s.NodeTime.plausible(s.Nodes, s.GPUsPerNode, len(s.Hops)) {
+		return fmt.Errorf("fabric %s: the time of its nodes is not possible, or does not match its hops", s.Name)
 	}
 	for i, h := range s.Hops {
 		if !endsExist(h.Kind, h.Src, h.Dst, nics, s.Nodes*s.GPUsPerNode) {
@@ -288,23 +261,6 @@ func (s *Spec) checkPlanned() error {
 	return nil
 }
 
-// blocksFor is the number of blocks for a fabric of so many hops and planned changes, which have the last ones. It
-// allows two changes of all hops within the grace period.
-func blocksFor(hops, planned int) uint32 { return uint32(2*hops + 64 + planned) }
-
-// jobsFor is the number of places for jobs in a fabric, each with so many statistics of hops and nodes. On the kernel
-// datapath one is the job of all traffic.
-func jobsFor(stats int, kernel bool) uint32 {
-	least := 1
-	if kernel {
-		least = 2
-	}
-	return uint32(min(maxJobs, max(least, maxLinkStats/max(linkStatsSize*stats, 1))))
-}
-
-// snapshotsFor is the number of snapshots for so many places for jobs and hops.
-func snapshotsFor(jobs, hops uint32) uint32 { return snapshotsPerJob * jobs * hops }
-
 // header is the header of the file, for user uid.
 func (s *Spec) header(uid uint32) (*header, error) {
 	h := header{
@@ -321,8 +277,8 @@ func (s *Spec) header(uid uint32) (*header, error) {
 			h.Links++
 		}
 	}
-	h.NodeTime = s.NodeTime.entry()
-	if s.NodeTime.On && !s.Virtual {
+	h.NodeTime = s.NodeTime
+	if s.NodeTime.On != 0 && !s.Virtual {
 		h.NodeRows = uint32(NodeParts * h.gpus())
 	}
 	h.Jobs = jobsFor(int(h.Hops+h.NodeRows), s.Kernel)
@@ -346,29 +302,4 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	}
 	h = h.place()
 	return &h, nil
-}
-
-// place returns h with the offsets of its tables, each at the start of a page.
-func (h header) place() header {
-	off := uint64(page)
-	table := func(size uintptr, n uint32) uint64 {
-		at := off
-		off = (off + uint64(size)*uint64(n) + page - 1) &^ (page - 1)
-		return at
-	}
-	h.HopsOff = table(unsafe.Sizeof(link.Hop{}), h.Hops)
-	h.PathsOff = table(unsafe.Sizeof(pathEntry{}), h.Paths)
-	h.BlocksOff = table(unsafe.Sizeof(link.Block{}), h.Blocks)
-	h.PlannedOff = table(unsafe.Sizeof(link.PlannedChange{}), h.Planned)
-	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
-	h.LinkStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.Hops)
-	h.NodeStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.NodeRows)
-	h.SnapshotsOff = table(unsafe.Sizeof(Snapshot{}), h.Snapshots)
-	h.ParticipantsOff = table(unsafe.Sizeof(participantEntry{}), h.Participants)
-	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)
-	h.TablesOff = table(unsafe.Sizeof(link.JitterTable{}), 3)
-	h.ConfigOff = table(1, h.ConfigLen)
-	h.ClockOff = table(uintptr(clock.Size(int(h.Nodes), int(h.Participants))), h.VirtualClock)
-	h.FileSize = off
-	return h
 }

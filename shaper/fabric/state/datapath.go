@@ -9,17 +9,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 )
 
-// TrafficKey is the job that stands for all traffic of a fabric of the kernel
-// datapath, whoever sends it. Its only participant is the fabric's daemon.
-const TrafficKey uint64 = 0x63696666617274 // "traffic"
-
-// VerifyKey is the key of the jobs of `ddlemu verify`. Such a job gets no verdict: its
-// messages become visible late on purpose.
-const VerifyKey uint64 = 0x796669726576 // "verify"
-
-// DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
-const DaemonRank = -1
-
 // Ranks are the participants without the fabric's daemon.
 func (f *File) Ranks() []ParticipantStatus {
 	return slices.DeleteFunc(f.Participants(), func(p ParticipantStatus) bool { return p.Rank == DaemonRank })
@@ -35,12 +24,6 @@ func (f *File) LiveRanks() int {
 	}
 	return n
 }
-
-// Traffic reports whether the job stands for all traffic, see TrafficKey.
-func (j Job) Traffic() bool { return j.key == TrafficKey }
-
-// Verify reports whether the job is one of `ddlemu verify`.
-func (j Job) Verify() bool { return j.key == VerifyKey }
 
 // SetShaper records the shaper that the daemon has started, before anybody uses the fabric.
 func (f *File) SetShaper(name string) { copy(f.head().Shaper[:nameSize-1], name) }
@@ -58,8 +41,7 @@ func (f *File) SetFollowed(changes uint64, ok bool) {
 	atomic.StoreUint64(&f.head().Followed, v)
 }
 
-// Followed reports whether the daemon has tried to put all changes so far into force, and
-// whether it succeeded.
+// Followed reports whether the daemon has tried to put all changes so far into force, and whether it succeeded.
 func (f *File) Followed() (done, ok bool) {
 	v := atomic.LoadUint64(&f.head().Followed)
 	return v>>1 >= f.Changes(), v&1 != 0

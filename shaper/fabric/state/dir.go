@@ -21,8 +21,7 @@ const Suffix = ".fabric"
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
 
-// DefaultDir is the folder of the fabrics of the user uid, unless DDLEMU_DIR names
-// another one.
+// DefaultDir is the folder of the fabrics of the user uid, unless DDLEMU_DIR names another one.
 func DefaultDir(uid int) string { return fmt.Sprintf("/dev/shm/ddlemu-%d", uid) }
 
 // CheckName returns an error if a fabric cannot have this name.
@@ -42,9 +41,8 @@ type Dir struct {
 	named bool // files have a name from the start, as some file systems need; set by tests
 }
 
-// OpenDir opens the folder of fabrics of user uid, and makes it if create is true. It must
-// be a folder and not a link, be owned by uid, and be closed to everybody else. The error
-// wraps fs.ErrNotExist if there is none.
+// OpenDir opens the folder of fabrics of user uid, and makes it if create is true. It must be a folder and not a link,
+// be owned by uid, and be closed to everybody else. The error wraps fs.ErrNotExist if there is none.
 func OpenDir(path string, uid int, create bool) (*Dir, error) {
 	// The path is made absolute for other processes that get it. That also removes a slash at
 	// its end, with which O_NOFOLLOW would follow a link.
@@ -76,9 +74,8 @@ func OpenDir(path string, uid int, create bool) (*Dir, error) {
 	}
 }
 
-// openDir opens the folder. A folder that this process has just made is given to its user
-// first, by its descriptor and not by its name. changing is true if the error may come
-// from another process that is making or removing the folder.
+// openDir opens the folder. A folder that this process has just made is given to its user first, by its descriptor and
+// not by its name. changing is true if the error may come from another process that is making or removing the folder.
 func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -135,8 +132,7 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// files lists the files in the folder, by its descriptor: the path may name another folder
-// by now.
+// files lists the files in the folder, by its descriptor: the path may name another folder by now.
 func (d *Dir) files() ([]string, error) {
 	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -151,10 +147,9 @@ func (d *Dir) files() ([]string, error) {
 // fabric listens for connections.
 func SocketName(fabric string, slot int) string { return fmt.Sprintf("%s.%d.sock", fabric, slot) }
 
-// InDir calls do with a short path to the folder of fabrics of user uid, through
-// /proc/self/fd, because DDLEMU_DIR may be longer than a socket's address, 107 bytes. The
-// folder may have been replaced since a fabric in it was opened, so InDir checks it as
-// OpenDir does.
+// InDir calls do with a short path to the folder of fabrics of user uid, through /proc/self/fd, because DDLEMU_DIR may
+// be longer than a socket's address, 107 bytes. The folder may have been replaced since a fabric in it was opened, so
+// InDir checks it as OpenDir does.
 func InDir(path string, uid int, do func(dir string) error) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -172,8 +167,7 @@ func InDir(path string, uid int, do func(dir string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// HostsPath is the file that the nodes of a fabric have as /etc/hosts, on the kernel
-// datapath.
+// HostsPath is the file that the nodes of a fabric have as /etc/hosts, on the kernel datapath.
 func (d *Dir) HostsPath(name string) string { return filepath.Join(d.Path, name+hostsSuffix) }
 
 // DaemonPath is the socket of a fabric's daemon, on the kernel datapath.
@@ -299,4 +293,16 @@ func (d *Dir) only(counts func(name string) bool) (string, error) {
 		return names[0], nil
 	}
 	return "", fmt.Errorf("several fabrics are up (%s): name one in DDLEMU_FABRIC", strings.Join(names, ", "))
+}
+
+const flowsSuffix = ".flows"
+
+// isFlowsOf reports whether file is the file of flows of a fabric called name.
+func isFlowsOf(file, name string) bool {
+	id, ok := strings.CutPrefix(file, name+".")
+	if ok {
+		id, ok = strings.CutSuffix(id, flowsSuffix)
+	}
+	_, err := strconv.ParseUint(id, 16, 64)
+	return ok && len(id) == 16 && err == nil
 }

@@ -15,9 +15,8 @@ const ShapeEvent = "shape "
 // maxEvent is the longest text of an event, in bytes.
 const maxEvent = len(eventEntry{}.Text) - 1
 
-// Event adds a line to the ring of events, which keeps its first 103 bytes. If other
-// processes write so many lines meanwhile that one of them uses the same entry, one of
-// the two lines is lost.
+// Event adds a line to the ring of events, which keeps its first 103 bytes. If other processes write so many lines
+// meanwhile that one of them uses the same entry, one of the two lines is lost.
 func (f *File) Event(text string) {
 	n := atomic.AddUint64(&f.head().NextEvent, 1) - 1
 	e := &f.events()[n%maxEvents]

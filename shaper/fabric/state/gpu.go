@@ -7,9 +7,6 @@ import "C"
 
 import "fmt"
 
-// MaxGraphGPUs is the most GPUs of a node between which a file has NVLinks.
-const MaxGraphGPUs = C.DDLEMU_GRAPH_GPUS
-
 // GPU is the kind of GPU that the software CUDA shows, which reads it from the file. The zero value: the fabric names
 // none.
 type GPU struct {
@@ -24,20 +21,6 @@ type GPU struct {
 	NVLinkDomain                          int     // GPUs; 0 = the GPUs of a node
 	GPUs                                  int     // that a node has
 	Between                               [][]int // NVLinks from each GPU of a node to each other one, if not Switched
-}
-
-// gpuEntry is a GPU in the file.
-type gpuEntry struct {
-	Name, Product                         [nameSize]byte
-	Memory                                uint64
-	Capability, SMs                       uint32
-	PCIeGeneration, PCIeLanes             uint32
-	NVLinkGeneration, NVLinks, NVLinkMBps uint32
-	Switched                              uint32
-	C2CLinks, C2CMBps                     uint32
-	NVLinkDomain                          uint32
-	GPUs                                  uint32
-	Between                               [MaxGraphGPUs][MaxGraphGPUs]uint8
 }
 
 func (g *GPU) check() error {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Reason is a set of reasons why a job is INVALID, apart from its counters. Participants
-// set its bits.
+// Reason is a set of reasons why a job is INVALID, apart from its counters. Participants set its bits.
 type Reason uint64
 
 // The reasons. reasonWords has a line for the user for each.
@@ -71,15 +70,6 @@ func (r Reason) Split() []Reason {
 	return out
 }
 
-// States of a place for a job. They change under the lock joining, so whoever has that
-// lock and finds jobMaking knows that the process that was making the job has died.
-const (
-	jobFree uint32 = iota
-	jobMaking
-	jobOn
-	jobOver
-)
-
 // Job is one job and its place in the file: the ranks that share counters and a verdict.
 type Job struct {
 	f       *File
@@ -90,23 +80,6 @@ type Job struct {
 
 // joinTime is longer than any rank needs from JoinJob to Join.
 const joinTime = 10 * time.Second
-
-// JoinJob finds the running job with this key, or makes it. If no place is free, the new
-// job replaces the oldest job that is over. It is an error if the jobs of all places are
-// running.
-func (f *File) JoinJob(key uint64) (Job, error) {
-	unlock, err := f.lock(joining, lockTimeout)
-	if err != nil {
-		return Job{}, fmt.Errorf("join fabric %s: %w", f.Name(), err)
-	}
-	defer unlock()
-	f.reap()
-	j, err := f.joinJob(key)
-	if err != nil {
-		return Job{}, fmt.Errorf("join fabric %s: %w", f.Name(), err)
-	}
-	return j, nil
-}
 
 // joinJob is JoinJob under the lock.
 func (f *File) joinJob(key uint64) (Job, error) {
@@ -184,9 +157,8 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	return f.job(i)
 }
 
-// resume returns the job for a rank that found j and now joins, under the lock. If all
-// other ranks have left j meanwhile, j runs again. If another job has j's place by now,
-// the rank gets a new job.
+// resume returns the job for a rank that found j and now joins, under the lock. If all other ranks have left j
+// meanwhile, j runs again. If another job has j's place by now, the rank gets a new job.
 func (f *File) resume(j Job) (Job, error) {
 	e := j.entry()
 	if atomic.LoadInt64(&e.Started) != j.started {
@@ -252,8 +224,7 @@ func (f *File) Jobs() []Job {
 	return out
 }
 
-// JobsOf returns the jobs with this key, running or over. Programs that run one after the
-// other may use the same key.
+// JobsOf returns the jobs with this key, running or over. Programs that run one after the other may use the same key.
 func (f *File) JobsOf(key uint64) []Job {
 	return slices.DeleteFunc(f.Jobs(), func(j Job) bool { return j.key != key })
 }
@@ -293,19 +264,6 @@ func (e *jobEntry) invalidate(r Reason) { atomic.OrUint64(&e.Flags, uint64(r)) }
 // ReasonsWord is where the job's reasons for INVALID are, for C. It is the job's as long as one of its ranks takes
 // part.
 func (j Job) ReasonsWord() *uint64 { return &j.entry().Flags }
-
-// NodeSet is a set of emulated nodes: bit n%64 of number n/64 stands for node n.
-type NodeSet [4]uint64
-
-// Nodes are the nodes in the set, in order.
-func (s *NodeSet) Nodes() (nodes []int) {
-	for n := range 64 * len(s) {
-		if s[n/64]>>(n%64)&1 == 1 {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
-}
 
 // Nodes is the number of emulated nodes on which the job has, or had, ranks.
 func (j Job) Nodes() int {
@@ -386,32 +344,6 @@ func (s *JobStatus) Add(o *JobStatus) {
 	}
 	for i := range o.NodeStats {
 		s.NodeStats[i].add(&o.NodeStats[i])
-	}
-}
-
-// Dead counts processes of a job that are dead, which no process has noted in the file yet.
-type Dead struct {
-	All      int
-	Expected int // of these, see Rank.Exit
-}
-
-// Add counts a participant that is dead.
-func (d *Dead) Add(p *ParticipantStatus) {
-	d.All++
-	if p.ExitExpected {
-		d.Expected++
-	}
-}
-
-// AddDead adds processes that are dead, which no process has noted in the file yet.
-func (s *JobStatus) AddDead(d Dead) {
-	if s.Stopping {
-		s.Stopped += d.All
-		return
-	}
-	s.Died += d.All
-	if d.All > d.Expected {
-		s.Reasons |= PeerDied
 	}
 }
 
@@ -502,18 +434,6 @@ func earlier(a, b int64) int64 {
 	return min(a, b)
 }
 
-// jobLinkStats are the link statistics of job i, by hop.
-func (f *File) jobLinkStats(i int) []LinkStats {
-	hops := len(f.hops())
-	return f.linkStats()[i*hops : (i+1)*hops : (i+1)*hops]
-}
-
-// jobNodeStats are the statistics of the nodes of job i.
-func (f *File) jobNodeStats(i int) []LinkStats {
-	n := int(f.head().NodeRows)
-	return f.nodeStats()[i*n : (i+1)*n : (i+1)*n]
-}
-
 // Gone returns how many ranks have died, and how many have left.
 func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
@@ -559,3 +479,30 @@ func (j Job) NodeStatsOffset() uint64 {
 // Announce reports whether this call is the first for the job. The process that made it
 // prints the fabric's description for the user.
 func (j Job) Announce() bool { return atomic.CompareAndSwapUint32(&j.entry().Printed, 0, 1) }
+
+// TrafficKey is the job that stands for all traffic of a fabric of the kernel
+// datapath, whoever sends it. Its only participant is the fabric's daemon.
+const TrafficKey uint64 = 0x63696666617274 // "traffic"
+
+// VerifyKey is the key of the jobs of `ddlemu verify`. Such a job gets no verdict: its
+// messages become visible late on purpose.
+const VerifyKey uint64 = 0x796669726576 // "verify"
+
+// Traffic reports whether the job stands for all traffic, see TrafficKey.
+func (j Job) Traffic() bool { return j.key == TrafficKey }
+
+// Verify reports whether the job is one of `ddlemu verify`.
+func (j Job) Verify() bool { return j.key == VerifyKey }
+
+// pausesDuring are the pauses of each hop while the job of s ran, up to now if it still runs.
+func (f *File) pausesDuring(s *JobStatus) []Pauses {
+	out := make([]Pauses, len(s.LinkStats))
+	for hop := range out {
+		until := s.LinkStats[hop].End
+		if s.Running {
+			until = f.pauses(hop)
+		}
+		out[hop] = until.since(s.LinkStats[hop].Start)
+	}
+	return out
+}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
+	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
 // Magic and Version are at the start of the file. Raise the version, in layout.h, at any change of the layout.
@@ -18,8 +19,7 @@ const (
 	Version = C.DDLEMU_STATE_VERSION
 )
 
-// SizeClasses are the classes of message sizes that the verdict judges: up to
-// 4 KiB, 64 KiB, 1 MiB, and larger.
+// SizeClasses are the classes of message sizes that the verdict judges: up to 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = C.DDLEMU_SIZE_CLASSES
 
 // LateBuckets is the number of buckets of a lateness histogram.
@@ -110,7 +110,7 @@ type header struct {
 	NodeRows               uint32 // of NodeStats, of a job
 	LockUses               [2]uint64
 	GPU                    gpuEntry
-	NodeTime               nodeTimeEntry
+	NodeTime               NodeTime
 	NodeStatsOff           uint64
 	PlannedOff             uint64
 	Planned, _             uint32
@@ -151,8 +151,7 @@ type jobEntry struct {
 	_          [48]byte
 }
 
-// participantEntry is the slot of one participant. Its process has a record lock on the
-// first byte.
+// participantEntry is the slot of one participant. Its process has a record lock on the first byte.
 type participantEntry struct {
 	State  uint32
 	PID    uint32 // for display only, never signalled
@@ -187,3 +186,76 @@ func BucketFloor(b int) int64 {
 	}
 	return int64(4+b%4) << (b/4 - 1)
 }
+
+// MaxGraphGPUs is the most GPUs of a node between which a file has NVLinks.
+const MaxGraphGPUs = C.DDLEMU_GRAPH_GPUS
+
+// gpuEntry is a GPU in the file.
+type gpuEntry struct {
+	Name, Product                         [nameSize]byte
+	Memory                                uint64
+	Capability, SMs                       uint32
+	PCIeGeneration, PCIeLanes             uint32
+	NVLinkGeneration, NVLinks, NVLinkMBps uint32
+	Switched                              uint32
+	C2CLinks, C2CMBps                     uint32
+	NVLinkDomain                          uint32
+	GPUs                                  uint32
+	Between                               [MaxGraphGPUs][MaxGraphGPUs]uint8
+}
+
+// NodeTime is what the nodes of a fabric cost, for the executor of the software CUDA, which reads it from the file. The
+// links within the nodes are hops of the fabric. The zero value: nothing.
+type NodeTime struct {
+	On       uint32 // 1: they cost something
+	Mesh     uint32 // 1: a link from each GPU of a node to each other one, else one out of each GPU and one into it
+	GPUs     uint32 // of a node
+	FirstHop uint32 // of the links within nodes
+	Groups   [node.MostGPUGroups]node.GPUGroup
+	node.Time
+}
+
+// NodeSet is a set of emulated nodes: bit n%64 of number n/64 stands for node n.
+type NodeSet [4]uint64
+
+// Nodes are the nodes in the set, in order.
+func (s *NodeSet) Nodes() (nodes []int) {
+	for n := range 64 * len(s) {
+		if s[n/64]>>(n%64)&1 == 1 {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// States of a slot. If a slot is on but not locked, its process died. States and slot locks change under the lock
+// joining, so that each death is noticed once, and never in a slot that another process uses by then.
+const (
+	slotFree uint32 = iota
+	slotOn
+)
+
+// States of a place for a job. They change under the lock joining, so whoever has that
+// lock and finds jobMaking knows that the process that was making the job has died.
+const (
+	jobFree uint32 = iota
+	jobMaking
+	jobOn
+	jobOver
+)
+
+// On the kernel datapath the packets of all jobs are counted together, from the start of
+// the fabric on. Two snapshots of these counters for each job and hop give the packets of
+// the job: one from before its first rank joined, one from after its last rank left.
+const (
+	startSnapshot = iota
+	endSnapshot
+	snapshotsPerJob
+)
+
+// Which snapshots of a job there are.
+const (
+	noSnapshot uint32 = iota
+	startTaken
+	bothTaken
+)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mapped file of a fabric that is up, as C sees it. layout.go is the same in
-// Go; a test compares the two field by field.
-// All fields are little-endian; times are nanoseconds of CLOCK_MONOTONIC, already
-// multiplied by the time scale unless their name has "stated".
+// The mapped file of a fabric that is up, as C sees it. layout.go is the same in Go; a test compares the two field by
+// field. All fields are little-endian; times are nanoseconds of CLOCK_MONOTONIC, already multiplied by the time scale
+// unless their name has "stated".
 #ifndef DDLEMU_STATE_LAYOUT_H
 #define DDLEMU_STATE_LAYOUT_H
 

@@ -59,7 +59,7 @@ func TestLayoutInC(t *testing.T) {
 	if err := layouttest.CompareAll([][2]reflect.Type{
 		{reflect.TypeFor[header](), ctest.Struct["header"]},
 		{reflect.TypeFor[gpuEntry](), ctest.Struct["gpu"]},
-		{reflect.TypeFor[nodeTimeEntry](), ctest.Struct["node_time"]},
+		{reflect.TypeFor[NodeTime](), ctest.Struct["node_time"]},
 		{reflect.TypeFor[node.SendCost](), ctest.Struct["send_cost"]},
 		{reflect.TypeFor[node.GPUGroup](), ctest.Struct["gpu_group"]},
 		{reflect.TypeFor[link.PlannedChange](), ctest.Struct["planned_change"]},

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The locks of a fabric are record locks on bytes of its header. The kernel
-// releases them when the process that has them ends, in whatever manner, and a fork
-// does not inherit them. No lock is acquired on the path of a message.
+// The locks of a fabric are record locks on bytes of its header. The kernel releases them when the process that has
+// them ends, in whatever manner, and a fork does not inherit them. No lock is acquired on the path of a message.
 const (
 	changing int64 = iota // protects the blocks, and which blocks hops use
 	joining               // protects the jobs, and which slots are in use
@@ -23,14 +22,12 @@ const (
 	serving               // of the daemon of a fabric of the kernel datapath
 )
 
-// inProcess excludes other goroutines of this process, which a record lock does not.
-// It also makes Close wait: closing a file releases every record lock that the
-// process has on it.
+// inProcess excludes other goroutines of this process, which a record lock does not. It also makes Close wait: closing
+// a file releases every record lock that the process has on it.
 var inProcess [2]sync.Mutex
 
-// How long to wait for a lock. A process needs it for microseconds, or for the grace
-// period if it waits for blocks; in a fabric of many ranks for milliseconds. If nobody
-// acquires it for as long as lockTimeout, whoever has it is stopped.
+// How long to wait for a lock. A process needs it for microseconds, or for the grace period if it waits for blocks; in
+// a fabric of many ranks for milliseconds. If nobody acquires it for as long as lockTimeout, whoever has it is stopped.
 const (
 	lockTimeout  = 10 * time.Second
 	shortTimeout = 100 * time.Millisecond // if the caller can try again later, however busy the others are
@@ -97,8 +94,7 @@ func (f *File) unlocker(which int64) func() {
 		// This fails only if the file is closed, and then the lock is released.
 		_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
 		inProcess[which].Unlock()
-		// After a long time with the lock, let others acquire it before this
-		// process tries again.
+		// After a long time with the lock, let others acquire it before this process tries again.
 		if time.Since(acquired) > fairPause {
 			time.Sleep(2 * fairPause)
 		}
@@ -127,8 +123,7 @@ func (f *File) record(cmd int, kind int16, at int64) error {
 // isLocked reports whether an error of record means that another process has the lock.
 func isLocked(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
 
-// MarkInUse marks the fabric as in use by this process, until it ends or closes the file: gc
-// leaves the fabric alone.
+// MarkInUse marks the fabric as in use by this process, until it ends or closes the file: gc leaves the fabric alone.
 func (f *File) MarkInUse() error {
 	if err := f.record(unix.F_SETLK, unix.F_WRLCK, inUse); err != nil {
 		return fmt.Errorf("mark fabric %s as in use: %w", f.Name(), err)

@@ -3,51 +3,14 @@
 package state
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 	"github.com/ddlemu/ddlemu/shaper/engine/node"
 )
 
-// NodeTime is what the nodes of a fabric cost, for the executor of the software CUDA, which reads it from the file. The
-// links within the nodes are hops of the fabric. The zero value: nothing.
-type NodeTime struct {
-	node.Time
-	On       bool
-	Mesh     bool // a link from each GPU of a node to each other one, else one out of each GPU and one into it
-	GPUs     int  // of a node
-	FirstHop int  // of the links within nodes
-	Groups   [node.MostGPUGroups]node.GPUGroup
-}
-
-// nodeTimeEntry is a NodeTime in the file.
-type nodeTimeEntry struct {
-	On, Mesh, GPUs, FirstHop uint32
-	Groups                   [node.MostGPUGroups]node.GPUGroup
-	Kernel, Channels, Call   int64
-	LL, LL128, Simple, Send  node.Cost
-	SendNet                  node.SendCost
-	NVLSCopy, NVLSHead       node.Cost
-	NVLSTreeCopy             node.Cost
-}
-
-func (t *NodeTime) entry() nodeTimeEntry {
-	if !t.On {
-		return nodeTimeEntry{}
-	}
-	e := nodeTimeEntry{On: 1, GPUs: uint32(t.GPUs), FirstHop: uint32(t.FirstHop), Groups: t.Groups,
-		Kernel: t.Kernel, Channels: t.Channels, Call: t.Call,
-		LL: t.LL, LL128: t.LL128, Simple: t.Simple, Send: t.Send, SendNet: t.SendNet, NVLSCopy: t.NVLSCopy,
-		NVLSHead: t.NVLSHead, NVLSTreeCopy: t.NVLSTreeCopy}
-	if t.Mesh {
-		e.Mesh = 1
-	}
-	return e
-}
-
 // hops is the number of links within the nodes.
-func (e *nodeTimeEntry) hops(nodes int) int {
+func (e *NodeTime) hops(nodes int) int {
 	switch {
 	case e.On == 0:
 		return 0
@@ -66,10 +29,10 @@ func (e *nodeTimeEntry) hops(nodes int) int {
 // mostNs bounds times in the file. An action of a kernel takes less by far.
 const mostNs = 1e15
 
-// plausible reports whether entry could have made it, for a fabric with so many nodes, GPUs of a node and hops.
-func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
+// plausible reports whether it is possible in a fabric with so many nodes, GPUs of a node and hops.
+func (e *NodeTime) plausible(nodes, gpus, hops int) bool {
 	if e.On == 0 {
-		return *e == nodeTimeEntry{}
+		return *e == NodeTime{}
 	}
 	if e.On > 1 || e.Mesh > 1 || e.GPUs == 0 || int(e.GPUs) != gpus || int(e.FirstHop)+e.hops(nodes) != hops {
 		return false
@@ -94,13 +57,6 @@ func (e *nodeTimeEntry) plausible(nodes, gpus, hops int) bool {
 		}
 	}
 	return true
-}
-
-func (t *NodeTime) check(nodes, gpus, hops int) error {
-	if e := t.entry(); !e.plausible(nodes, gpus, hops) {
-		return errors.New("the time of its nodes is not possible, or does not match its hops")
-	}
-	return nil
 }
 
 // What a node does that takes time. On a real clock a job counts each of them for each GPU.

@@ -17,7 +17,7 @@ func TestNodeStats(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		s := twoNodes("t")
 		s.Virtual, s.GPUsPerNode = virtual, gpus/2
-		s.NodeTime = NodeTime{On: true, GPUs: gpus / 2, FirstHop: len(s.Hops)}
+		s.NodeTime = NodeTime{On: 1, GPUs: gpus / 2, FirstHop: uint32(len(s.Hops))}
 		for gpu := range uint32(gpus) {
 			for _, kind := range []link.HopKind{link.GPUOut, link.GPUIn} {
 				s.Hops = append(s.Hops, HopSpec{Kind: kind, Src: gpu, Dst: gpu, Spec: s.Hops[0].Spec})
@@ -58,8 +58,7 @@ func TestNodeStats(t *testing.T) {
 
 // Nodes without GPUs cost no time: the GPU of a rank follows from their number.
 func TestNodeTimeNeedsGPUs(t *testing.T) {
-	e := (&NodeTime{On: true}).entry()
-	if e.plausible(2, 0, 0) {
+	if e := (NodeTime{On: 1}); e.plausible(2, 0, 0) {
 		t.Error("nodes of 0 GPUs that cost time are accepted")
 	}
 }

@@ -5,20 +5,13 @@ package state
 import (
 	"fmt"
 	"os"
-	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// States of a slot. If a slot is on but not locked, its process died. States and slot
-// locks change under the lock joining, so that each death is noticed once, and never in
-// a slot that another process uses by then.
-const (
-	slotFree uint32 = iota
-	slotOn
+	"github.com/ddlemu/ddlemu/shaper/engine/clock"
 )
 
 // Participant is a process that takes part in a fabric.
@@ -43,13 +36,11 @@ type Rank struct {
 // MaxExits is how many exits can be expected of a job.
 const MaxExits = 64
 
-// Join acquires a slot for this process in the job, until Leave or the end of the
-// process. The slot is locked by a POSIX record lock, which a fork does not inherit. A
-// participant must not open the fabric's file a second time: closing that file would
-// release the lock.
+// Join acquires a slot for this process in the job, until Leave or the end of the process. The slot is locked by a
+// POSIX record lock, which a fork does not inherit. A participant must not open the fabric's file a second time:
+// closing that file would release the lock.
 //
-// If all ranks have left j since JoinJob, the participant may be in a new job with the
-// same key.
+// If all ranks have left j since JoinJob, the participant may be in a new job with the same key.
 func (f *File) Join(j Job, r Rank) (*Participant, error) {
 	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {
@@ -81,8 +72,7 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 	return nil, fmt.Errorf("join fabric %s: all %d places are in use: use another fabric", f.Name(), maxParticipants)
 }
 
-// enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot
-// before that.
+// enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot before that.
 func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node),
 		int32(r.World)
@@ -157,8 +147,7 @@ func (p *Participant) Communicators() int {
 	return int(atomic.LoadUint32(&p.f.participants()[p.slot].Communicators))
 }
 
-// Reserve counts n bytes (may be negative) of shared memory against the budget
-// and reports whether they fit.
+// Reserve counts n bytes (may be negative) of shared memory against the budget and reports whether they fit.
 func (p *Participant) Reserve(n int64) bool {
 	e := &p.f.participants()[p.slot]
 	for {
@@ -191,7 +180,9 @@ func (p *Participant) Leave() (last bool) {
 		f.reap()
 	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
-	f.leftClock(p.slot)
+	if c := f.Clock(); c != nil {
+		clock.Left(c, p.slot)
+	}
 	atomic.StoreUint32(&e.State, slotFree)
 	ourSlots.Delete(ourSlot{f.ID(), p.slot})
 	// This fails only if the file is closed, and then the lock is released.
@@ -228,8 +219,7 @@ func (f *File) Lives(slot int, generation int64) bool {
 	return f.Alive(slot) && f.Generation(slot) == generation
 }
 
-// ourSlots are the slots of this process. The kernel does not report a process's record
-// locks to that process itself.
+// ourSlots are the slots of this process. The kernel does not report a process's record locks to that process itself.
 var ourSlots sync.Map // of ourSlot
 
 type ourSlot struct {
@@ -243,8 +233,7 @@ func (f *File) isOurs(slot int) bool {
 	return ok
 }
 
-// forgetSlots removes the slots of this process from ourSlots: closing the file releases
-// their locks.
+// forgetSlots removes the slots of this process from ourSlots: closing the file releases their locks.
 func (f *File) forgetSlots() {
 	id := f.ID()
 	ourSlots.Range(func(key, _ any) bool {
@@ -309,120 +298,21 @@ func (f *File) HasStarting() bool {
 	return false
 }
 
-// Reap frees the slots of processes that died, records their deaths in their jobs
-// and returns the slots. It returns nil if another process has the lock for long.
-func (f *File) Reap() []int {
-	if !f.reapable() {
-		return nil
-	}
-	unlock, err := f.lock(joining, shortTimeout)
+// DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
+const DaemonRank = -1
+
+// JoinJob finds the running job with this key, or makes it. If no place is free, the new job replaces the oldest job
+// that is over. It is an error if the jobs of all places are running.
+func (f *File) JoinJob(key uint64) (Job, error) {
+	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {
-		return nil
+		return Job{}, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 	}
 	defer unlock()
-	return f.reap()
-}
-
-// ReapNext looks whether the process of the next participant is alive, and the process of another one, which is not the
-// same each time. One call at a time. If one is dead, it does what Reap does. If all participants call it from time to
-// time, each death is seen, also if some of them are stopped. It costs two system calls. A look at all participants
-// costs as many as there are, in each of which the kernel compares all of their locks.
-func (p *Participant) ReapNext() {
-	used := make([]int, 0, 16)
-	for i := range p.f.participants() {
-		if i != p.slot && atomic.LoadUint32(&p.f.participants()[i].State) != slotFree {
-			used = append(used, i)
-		}
+	f.reap()
+	j, err := f.joinJob(key)
+	if err != nil {
+		return Job{}, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 	}
-	if len(used) == 0 {
-		return
-	}
-	next := sort.SearchInts(used, p.slot) % len(used)
-	p.looked++
-	other := (next + p.looked) % len(used)
-	if !p.f.Alive(used[next]) || !p.f.Alive(used[other]) || p.f.jobsWithoutRanks() != 0 {
-		p.f.Reap()
-	}
-}
-
-// reapable reports, without a lock, whether reap would find something.
-func (f *File) reapable() bool {
-	for i := range f.participants() {
-		if atomic.LoadUint32(&f.participants()[i].State) != slotFree && !f.Alive(i) {
-			return true
-		}
-	}
-	return f.jobsWithoutRanks() != 0
-}
-
-// reap is Reap under the lock joining. If it can lock a slot, the slot's process is dead.
-// No other process can have entered the slot: that needs the lock joining.
-func (f *File) reap() []int {
-	var dead []int
-	for i := range f.participants() {
-		e := &f.participants()[i]
-		if atomic.LoadUint32(&e.State) == slotFree || f.isOurs(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
-			continue
-		}
-		f.miss(e) // first: whose connection fails because of the death looks who it was
-		f.diedInClock(i)
-		f.reapSlot(e)
-		dead = append(dead, i)
-		_ = f.lockSlot(i, unix.F_UNLCK)
-	}
-	f.endJobs()
-	return dead
-}
-
-// miss notes in the job of a process that died that it has lost this rank, if the rank is missed.
-func (f *File) miss(e *participantEntry) {
-	if job := int(e.Job); job < len(f.jobs()) && f.isMissed(e) {
-		f.jobs()[job].lose(e.Rank)
-	}
-}
-
-// isMissed reports whether a process that died took part until then: not if it has destroyed its communicators and then
-// ended without leaving (by _exit), and not if another process has its rank by now, as after an elastic restart.
-func (f *File) isMissed(e *participantEntry) bool {
-	if atomic.LoadUint32(&e.Communicators) == 0 && atomic.LoadUint32(&e.HadOne) != 0 {
-		return false
-	}
-	for i := range f.participants() {
-		o := &f.participants()[i]
-		if atomic.LoadUint32(&o.State) != slotFree && o.Job == e.Job && o.Rank == e.Rank &&
-			atomic.LoadInt64(&o.Joined) > atomic.LoadInt64(&e.Joined) {
-			return false
-		}
-	}
-	return true
-}
-
-// reapSlot frees the slot of a process that died. If this process dies in between, the
-// job is INVALID already, and the death is not counted rather than counted twice.
-func (f *File) reapSlot(e *participantEntry) {
-	job, rank, node := int(e.Job), e.Rank, e.Node
-	how, count := "died", (*uint32)(nil)
-	if job < len(f.jobs()) {
-		j := &f.jobs()[job]
-		count = &j.Died
-		j.invalidate(f.deadlock())
-		switch {
-		case atomic.LoadUint32(&j.Stopping) != 0:
-			how, count = "ended: its launcher stopped the job", &j.Stopped
-		case e.Exit != 0:
-			how = "died, as expected"
-			j.meet(e.Exit)
-		default:
-			j.invalidate(PeerDied)
-		}
-	}
-	atomic.StoreUint32(&e.State, slotFree)
-	if count != nil {
-		atomic.AddUint32(count, 1)
-	}
-	if rank == DaemonRank {
-		f.Event("the fabric's daemon died")
-		return
-	}
-	f.Event(fmt.Sprintf("rank %d (node %d) %s", rank, node, how))
+	return j, nil
 }

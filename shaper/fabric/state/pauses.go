@@ -26,19 +26,6 @@ func (f *File) pauses(hop int) Pauses {
 	return Pauses{atomic.LoadUint64(&c.Pauses), atomic.LoadInt64(&c.PausedNs)}
 }
 
-// pausesDuring are the pauses of each hop while the job of s ran, up to now if it still runs.
-func (f *File) pausesDuring(s *JobStatus) []Pauses {
-	out := make([]Pauses, len(s.LinkStats))
-	for hop := range out {
-		until := s.LinkStats[hop].End
-		if s.Running {
-			until = f.pauses(hop)
-		}
-		out[hop] = until.since(s.LinkStats[hop].Start)
-	}
-	return out
-}
-
 // plus is the sum of two counts.
 func (p Pauses) plus(o Pauses) Pauses { return Pauses{p.Times + o.Times, p.Ns + o.Ns} }
 

@@ -7,22 +7,6 @@ import (
 	"time"
 )
 
-// On the kernel datapath the packets of all jobs are counted together, from the start of
-// the fabric on. Two snapshots of these counters for each job and hop give the packets of
-// the job: one from before its first rank joined, one from after its last rank left.
-const (
-	startSnapshot = iota
-	endSnapshot
-	snapshotsPerJob
-)
-
-// Which snapshots of a job there are.
-const (
-	noSnapshot uint32 = iota
-	startTaken
-	bothTaken
-)
-
 // countWait is many times the interval at which the daemon counts.
 const countWait = time.Second
 
@@ -86,9 +70,8 @@ func (j Job) awaitsSnapshot() bool {
 		atomic.LoadInt64(&e.Started) == j.started
 }
 
-// TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last
-// count. It does nothing if another process has the lock for long; the jobs then stay
-// AwaitingSnapshot.
+// TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last count. It does nothing if
+// another process has the lock for long; the jobs then stay AwaitingSnapshot.
 func (f *File) TakeEndSnapshots(jobs []Job) {
 	if len(jobs) == 0 {
 		return
@@ -116,10 +99,9 @@ func (j Job) WaitCounted() {
 	}
 }
 
-// TrafficDuring is the share of traffic, the status of the job of all traffic, that was
-// counted while j ran. It includes up to a tenth of a second from before, because the
-// counters of some shapers are read at that interval. ok is false if another job has j's
-// place by now.
+// TrafficDuring is the share of traffic, the status of the job of all traffic, that was counted while j ran. It
+// includes up to a tenth of a second from before, because the counters of some shapers are read at that interval. ok is
+// false if another job has j's place by now.
 func (j Job) TrafficDuring(traffic JobStatus) (during JobStatus, ok bool) {
 	e := j.entry()
 	taken := atomic.LoadUint32(&e.Snapshots)

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// DialSocket connects to a unix socket of packets in a folder of fabrics of this user.
-func DialSocket(dir, name string) (c *net.UnixConn, err error) {
-	err = InDir(dir, os.Getuid(), func(short string) (err error) {
+// DialSocket connects to a unix socket of packets in a folder of fabrics of user uid.
+func DialSocket(dir string, uid int, name string) (c *net.UnixConn, err error) {
+	err = InDir(dir, uid, func(short string) (err error) {
 		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(short, name)})
 		return err
 	})

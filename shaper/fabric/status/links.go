@@ -13,8 +13,9 @@ import (
 )
 
 // Link has the parameters and the counters of a link, or of a trunk. Bytes are of payload, retransmissions included;
-// messages are the messages of the jobs in the reading. The tags are the names under --json.
+// messages are the messages of the jobs in the reading.
 type Link struct {
+	Name string `json:"name"`
 	From string `json:"from"`
 	To   string `json:"to"`
 	configs.LinkJSON
@@ -25,6 +26,8 @@ type Link struct {
 	Path *Path `json:"path,omitempty"` // of a link between NICs on a fabric with switches: with ports and trunks
 
 	Classes *Classes `json:"classes,omitempty"` // of Bytes; kernel datapath
+
+	*Activity
 
 	Set configs.Link `json:"-"` // its parameters
 }
@@ -45,23 +48,30 @@ type Classes struct {
 
 // Port is one direction of a NIC's port.
 type Port struct {
+	Name      string `json:"name"`
 	NIC       string `json:"nic"`
 	Direction string `json:"direction"` // tx or rx
 	configs.PortJSON
 	link.Counters
+	*Activity
 }
 
 // Ports are the ports, in the order of the hops.
 func (f *Reading) Ports() []Port {
 	ports := []Port{}
 	for i := range f.Hops {
-		if h := &f.Hops[i]; h.IsPort() {
-			set := fabric.LinkOf(h.Spec)
-			ports = append(ports, Port{NIC: h.NIC, Direction: h.Direction, PortJSON: set.PortJSON(),
-				Counters: h.Counters})
+		if f.Hops[i].IsPort() {
+			ports = append(ports, f.Port(i))
 		}
 	}
 	return ports
+}
+
+// Port is a hop that is a port.
+func (f *Reading) Port(hop int) Port {
+	h := &f.Hops[hop]
+	set := fabric.LinkOf(h.Spec)
+	return Port{Name: h.Name, NIC: h.NIC, Direction: h.Direction, PortJSON: set.PortJSON(), Counters: h.Counters}
 }
 
 // Links are the links and trunks, in the order of the hops. On a fabric with switches it finds the paths of all links.
@@ -69,17 +79,18 @@ func (f *Reading) Links() []Link {
 	links := []Link{}
 	for i := range f.Hops {
 		if !f.Hops[i].IsPort() {
-			links = append(links, f.link(i))
+			links = append(links, f.Link(i))
 		}
 	}
 	return links
 }
 
-func (f *Reading) link(hop int) Link {
+// Link is a hop that is no port.
+func (f *Reading) Link(hop int) Link {
 	h := &f.Hops[hop]
 	set := fabric.LinkOf(h.Spec)
 	l := Link{
-		From: h.From, To: h.To, LinkJSON: set.JSON(), Counters: h.Counters, Messages: h.Messages,
+		Name: h.Name, From: h.From, To: h.To, LinkJSON: set.JSON(), Counters: h.Counters, Messages: h.Messages,
 		Trunk: h.Kind == link.Trunk, Set: set,
 	}
 	if f.OnKernel() { // the datapath shm has no flow classes

@@ -14,8 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
-// Reading is a fabric at one moment. Times are of the emulated network unless a comment says "real". The tags are
-// the names under --json.
+// Reading is a fabric at one moment. Times are of the emulated network unless a comment says "real". [Document] has it
+// as JSON.
 type Reading struct {
 	Name        string        `json:"fabric"`
 	Profile     string        `json:"profile"`
@@ -26,11 +26,11 @@ type Reading struct {
 	GPU         string        `json:"gpu_kind,omitempty"` // that the fabric names
 	TimeScale   int           `json:"time_scale"`
 	Seed        uint64        `json:"seed"`
-	Up          time.Duration `json:"up_ns"` // real, since it was brought up
-	Time        time.Duration `json:"-"`     // since it was brought up, by its clock
+	Up          time.Duration `json:"up_ns"`    // real, since it was brought up
+	Time        time.Duration `json:"clock_ns"` // since it was brought up, by its clock
 
-	Participants []Participant `json:"participants"`
-	Events       []Event       `json:"events"`
+	Participants []Participant `json:"participants,omitzero"`
+	Events       []Event       `json:"events,omitzero"` // the newest last
 
 	Datapath string `json:"datapath"`
 	Shaper   string `json:"shaper,omitempty"` // of the kernel datapath
@@ -39,12 +39,12 @@ type Reading struct {
 	Clock        string        `json:"clock"`                   // real or virtual
 	VirtualClock *clock.Status `json:"virtual_clock,omitempty"` // its time and its actors
 
-	Problem string            `json:"-"` // why no job can use it, empty if one can
-	Created int64             `json:"-"` // real, of CLOCK_MONOTONIC
-	Fabric  *fabric.Fabric    `json:"-"` // its description, with the parameters that are in force
-	Hops    []HopReading      `json:"-"` // as in Fabric
-	InFile  []state.HopStatus `json:"-"` // the same as the file has them, with real times
-	Jobs    []Job             `json:"-"` // that run, and the last ones that have ended
+	Problem string            `json:"problem,omitempty"` // why no job can use it, empty if one can
+	Created int64             `json:"-"`                 // real, of CLOCK_MONOTONIC
+	Fabric  *fabric.Fabric    `json:"-"`                 // its description, with the parameters that are in force
+	Hops    []HopReading      `json:"-"`                 // as in Fabric
+	InFile  []state.HopStatus `json:"-"`                 // the same as the file has them, with real times
+	Jobs    []Job             `json:"-"`                 // that run, and the last ones that have ended
 }
 
 // OnKernel says whether the fabric is of the kernel datapath.

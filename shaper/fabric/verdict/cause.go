@@ -8,10 +8,15 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// Cause says what made a run INVALID.
-type Cause string
+type (
+	// Cause says what made a run INVALID.
+	Cause = status.Cause
+	// Finding is one reason for INVALID.
+	Finding = status.Finding
+)
 
 // The causes. The cause of a verdict is the first of these that a finding has, because it explains the later ones: if
 // the fabric is taken down, its ranks fail; if ranks die, traffic is missing; if traffic goes around the links, times
@@ -27,21 +32,6 @@ const (
 
 // precedence is the order of the causes, see there.
 var precedence = []Cause{CauseFabric, CauseJob, CauseBypass, CauseModel, CauseHost}
-
-// Finding is one reason for INVALID.
-type Finding struct {
-	Cause Cause  `json:"cause"`
-	Text  string `json:"text"`
-	Link  string `json:"link,omitempty"` // the link that it is about
-	Row   string `json:"row,omitempty"`  // the row of a table that it is about
-	// Over is the measured figure divided by its limit; 0 if it is not about a figure.
-	Over float64 `json:"over,omitempty"`
-	// Figure has the figure and its limit in a few words, for the summary.
-	Figure string `json:"-"`
-	// Slow says that this host was too slow, and that a larger time scale may help.
-	Slow bool `json:"-"`
-	p99  bool // Figure is the p99 of the lateness
-}
 
 // Load is how busy this host was while a job ran.
 type Load struct {
@@ -83,6 +73,17 @@ func FromReasons(reasons state.Reason) []Finding {
 	return out
 }
 
+// ViewOf is a job with the reasons that its participants set, and without its measured figures.
+func ViewOf(j *status.Job) status.JobView {
+	r := j.Counted.Reasons
+	v := status.JobView{Job: *j, Judged: status.Judged{Reasons: append([]string{}, r.Words()...),
+		Findings: append([]Finding{}, FromReasons(r)...)}}
+	if j.Stopped > 0 {
+		v.Reasons = append(v.Reasons, StoppedText(j.Stopped))
+	}
+	return v
+}
+
 // fromTraffic is FromReasons of all packets of a fabric, whose only participant is its daemon.
 func fromTraffic(reasons state.Reason) []Finding {
 	var out []Finding
@@ -98,18 +99,18 @@ func fromTraffic(reasons state.Reason) []Finding {
 }
 
 // explains says whether f, rather than the finding o, is what a summary must say.
-func (f *Finding) explains(o *Finding) bool {
+func explains(f, o *Finding) bool {
 	if a, b := slices.Index(precedence, f.Cause), slices.Index(precedence, o.Cause); a != b {
 		return a < b
 	}
-	if f.p99 != o.p99 {
-		return f.p99
+	if f.P99 != o.P99 {
+		return f.P99
 	}
 	return f.Over > o.Over
 }
 
-// summary says the cause of a verdict in a line. f is its most important finding.
-func (f *Finding) summary(l *Load) string {
+// summaryOf says the cause of a verdict in a line. f is its most important finding.
+func summaryOf(f *Finding, l *Load) string {
 	text := cmp.Or(f.Figure, f.Text)
 	switch {
 	case f.Cause != CauseHost || !l.known():

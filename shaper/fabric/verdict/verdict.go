@@ -150,11 +150,11 @@ func (v *Verdict) Add(f Finding) {
 	v.SlowHost = f.Slow && (v.Valid || v.SlowHost)
 	v.Valid = false
 	v.Reasons, v.Findings = append(v.Reasons, f.Text), append(v.Findings, f)
-	if len(v.Findings) == 1 || f.explains(&v.Findings[v.first]) {
+	if len(v.Findings) == 1 || explains(&f, &v.Findings[v.first]) {
 		v.first, v.Cause = len(v.Findings)-1, f.Cause
 	}
 	if v.Word != Incomplete {
-		v.Word, v.Summary = "INVALID", v.Findings[v.first].summary(v.Load)
+		v.Word, v.Summary = "INVALID", summaryOf(&v.Findings[v.first], v.Load)
 	}
 }
 
@@ -180,7 +180,7 @@ func (v *Verdict) Join(o Verdict) {
 	case o.Word == Incomplete:
 		v.Stop(o.Summary)
 	case v.Word == "INVALID":
-		v.Summary = v.Findings[v.first].summary(v.Load)
+		v.Summary = summaryOf(&v.Findings[v.first], v.Load)
 	}
 }
 
@@ -493,7 +493,7 @@ func (j *judge) judgeLateness(w subject, c *Class) {
 func (j *judge) lateness(w subject, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
 		Cause: CauseHost, Text: text + w.end(), Link: w.place, Over: max(float64(late)/float64(most), 1), Slow: true,
-		p99: quantile == "p99",
+		P99: quantile == "p99",
 		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), w.figure(),
 			units.Short(most)),
 	})

@@ -21,7 +21,7 @@ func CompareAll(twins [][2]reflect.Type) (err error) {
 
 // Compare says where c, a C struct as cgo has it, differs from g: every field must have its
 // twin, of the same name but for case and underscores, at the same offset and of the same
-// size. Fields named _ in Go and unused... in C need none.
+// size. Fields named _ in Go and unused... in C need none. Fields of an embedded struct count as fields of g.
 func Compare(g, c reflect.Type) error {
 	if g.Size() != c.Size() {
 		return fmt.Errorf("%v has %d bytes, %v has %d", g, g.Size(), c, c.Size())
@@ -55,6 +55,13 @@ func fields(t reflect.Type) map[string]reflect.StructField {
 		f := t.Field(i)
 		if f.Name == "_" || strings.HasPrefix(strings.ToLower(f.Name), "unused") || strings.HasPrefix(f.Name, "_cgo") ||
 			strings.HasPrefix(f.Name, "pad_cgo") {
+			continue
+		}
+		if f.Anonymous {
+			for name, inner := range fields(f.Type) {
+				inner.Offset += f.Offset
+				out[name] = inner
+			}
 			continue
 		}
 		out[strings.ToLower(strings.ReplaceAll(f.Name, "_", ""))] = f

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,7 +48,7 @@ func Ask(c *net.UnixConn, request []byte) error {
 }
 
 func open(dir, name string, r Request) (int, netip.Addr, error) {
-	c, err := state.DialSocket(dir, state.DaemonSocket(name))
+	c, err := state.DialSocket(dir, os.Getuid(), state.DaemonSocket(name))
 	if err != nil {
 		return -1, netip.Addr{}, err
 	}

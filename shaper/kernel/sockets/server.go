@@ -160,22 +160,21 @@ func (s *Server) answer(c *net.UnixConn) {
 	if err == nil && s.o.Other != nil {
 		serve, err = s.o.Other(c, b)
 	}
-	if err != nil {
-		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
-		return
+	var fd int
+	var addr netip.Addr
+	if err == nil && serve == nil {
+		fd, addr, err = s.open(b)
 	}
-	if serve != nil {
+	switch {
+	case err != nil:
+		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
+	case serve != nil:
 		_, _ = c.Write(answer{}.marshal())
 		serve()
-		return
+	default:
+		_, _, _ = c.WriteMsgUnix(answer{addr: addr}.marshal(), unix.UnixRights(fd), nil)
+		unix.Close(fd)
 	}
-	fd, addr, err := s.handle(b)
-	if err != nil {
-		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
-		return
-	}
-	defer unix.Close(fd)
-	_, _, _ = c.WriteMsgUnix(answer{addr: addr}.marshal(), unix.UnixRights(fd), nil)
 }
 
 // read reads a client's request, and checks that the client may make one.
@@ -196,17 +195,12 @@ func (s *Server) read(c *net.UnixConn) ([]byte, error) {
 	return b[:n], nil
 }
 
-// handle makes the socket that a request is for.
-func (s *Server) handle(request []byte) (int, netip.Addr, error) {
+// open makes the socket that a request is for, in the namespace of its NIC.
+func (s *Server) open(request []byte) (fd int, addr netip.Addr, err error) {
 	r, err := parseRequest(request)
 	if err != nil {
-		return -1, netip.Addr{}, err
+		return -1, addr, err
 	}
-	return s.open(r)
-}
-
-// open makes a socket in the namespace of the request's NIC.
-func (s *Server) open(r Request) (fd int, addr netip.Addr, err error) {
 	nic, ok := s.nics[r.NIC]
 	if !ok {
 		return -1, addr, fmt.Errorf("the fabric has no NIC %d", r.NIC)

@@ -5,7 +5,6 @@ package tap
 import (
 	"fmt"
 	"net"
-	"path/filepath"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -36,12 +35,8 @@ func Open(dir *state.Dir, name string, snap int) (*Stream, error) {
 }
 
 func (s *Stream) open(dir *state.Dir, name string, snap int) error {
-	err := state.InDir(dir.Path, dir.UID(), func(short string) (err error) {
-		s.conn, err = net.DialUnix("unixpacket", nil,
-			&net.UnixAddr{Net: "unixpacket", Name: filepath.Join(short, state.DaemonSocket(name))})
-		return err
-	})
-	if err != nil {
+	var err error
+	if s.conn, err = state.DialSocket(dir.Path, dir.UID(), state.DaemonSocket(name)); err != nil {
 		return err
 	}
 	s.conn.SetDeadline(time.Now().Add(openTimeout))

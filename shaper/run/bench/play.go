@@ -15,7 +15,7 @@ import (
 	"runtime"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 )
 
 // Span is when an operation of a program ran, in ns of real or virtual time since the program began. The ranks begin
@@ -65,10 +65,7 @@ func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, err := r.commonStart()
-	if err != nil {
-		return nil, err
-	}
+	start := r.commonStart()
 	scale := cmp.Or(r.cfg.TimeScale, 1)
 	r.onProgress = p.Progress
 	var partly []Played
@@ -124,16 +121,12 @@ func (r *Ranks) writeProgram(rank int, p Program) (err error) {
 
 // commonStart is the time at which the ranks begin, soon; 0 on a virtual clock, which stands still until all have
 // begun. It collects garbage, so that this process does not use the cores of the ranks during the run.
-func (r *Ranks) commonStart() (int64, error) {
+func (r *Ranks) commonStart() int64 {
 	if r.cfg.Virtual {
-		return 0, nil
+		return 0
 	}
 	runtime.GC()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return now.Nano() + startLead.Nanoseconds(), nil
+	return state.Now() + startLead.Nanoseconds()
 }
 
 // played reads what a rank played. The spans begin at start, or if that is 0 at the rank's own begin.

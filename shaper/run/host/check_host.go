@@ -91,39 +91,36 @@ func (m Machine) memory() Check {
 }
 
 func (m Machine) files() Check {
-	var l unix.Rlimit
-	k := Check{Name: "open files", Grade: OK, Means: "a rank opens about two per connection, besides those of NCCL"}
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -n"
-		return k
-	}
-	k.Found = limit(l.Cur)
-	if l.Cur < enoughFiles {
-		k.Grade, k.Next = Warn, "ulimit -n 4096"
-	}
-	return k
+	k := Check{Name: "open files", Means: "a rank opens about two per connection, besides those of NCCL"}
+	return k.limit(unix.RLIMIT_NOFILE, enoughFiles, "ulimit -n", "ulimit -n 4096")
 }
 
 func (m Machine) memlock() Check {
-	var l unix.Rlimit
-	k := Check{Name: "locked memory", Grade: OK,
+	enough := uint64(0)
+	if m.hasGPU() {
+		enough = enoughMemlock
+	}
+	k := Check{Name: "locked memory",
 		Means: "with real CUDA, NCCL pins host buffers for the net; the software CUDA pins nothing"}
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
-		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -l"
-		return k
-	}
-	k.Found = limit(l.Cur)
-	if l.Cur < enoughMemlock && m.hasGPU() {
-		k.Grade, k.Next = Warn, "docker run --ulimit memlock=-1, or ulimit -l unlimited"
-	}
-	return k
+	return k.limit(unix.RLIMIT_MEMLOCK, enough, "ulimit -l",
+		"docker run --ulimit memlock=-1, or ulimit -l unlimited")
 }
 
-func limit(n uint64) string {
-	if n == unix.RLIM_INFINITY {
-		return "unlimited"
+// limit is k with what a limit of the process is, which command shows. If it is less than enough, next raises it.
+func (k Check) limit(resource int, enough uint64, command, next string) Check {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(resource, &l); err != nil {
+		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see "+command
+		return k
 	}
-	return strconv.FormatUint(n, 10)
+	k.Grade, k.Found = OK, strconv.FormatUint(l.Cur, 10)
+	if l.Cur == unix.RLIM_INFINITY {
+		k.Found = "unlimited"
+	}
+	if l.Cur < enough {
+		k.Grade, k.Next = Warn, next
+	}
+	return k
 }
 
 func (m Machine) ptrace() Check {

@@ -85,7 +85,7 @@ func Await(ctx context.Context, dir *state.Dir, last int, version string, wait t
 
 // listen makes the socket. One that a killed bench has left is replaced.
 func listen(dir *state.Dir) (l *net.UnixListener, err error) {
-	if c, err := state.DialSocket(dir.Path, socketName); err == nil {
+	if c, err := state.DialSocket(dir.Path, dir.UID(), socketName); err == nil {
 		c.Close()
 		return nil, fmt.Errorf("another bench waits for nodes in %s", dir.Path)
 	} else if errors.Is(err, unix.ECONNREFUSED) {

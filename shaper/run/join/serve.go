@@ -65,7 +65,7 @@ func (m Member) Serve(ctx context.Context) error {
 // connect waits for the bench and says hello.
 func (m Member) connect(ctx context.Context) (*net.UnixConn, error) {
 	for begin := time.Now(); ; {
-		c, err := state.DialSocket(m.Dir, socketName)
+		c, err := state.DialSocket(m.Dir, os.Getuid(), socketName)
 		switch {
 		case err == nil:
 			if err := m.greet(c); err != nil {

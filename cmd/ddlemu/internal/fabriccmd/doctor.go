@@ -11,7 +11,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -21,18 +20,9 @@ import (
 // doctorRanks are the numbers of ranks that doctor predicts for.
 var doctorRanks = []int{2, 4, 8}
 
-type doctorOptions struct {
-	Time time.Duration // measured for each number of ranks; 0 to skip the measurement
-}
-
-func (o *doctorOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Time, "measure", host.MeasureTime,
-		"`time` to measure this host for each number of ranks, 0 to skip")
-}
-
 // NewDoctorCommand is `ddlemu doctor`.
 func NewDoctorCommand(g *cli.Global) *cobra.Command {
-	o := &doctorOptions{}
+	var measure time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this host can do",
@@ -45,9 +35,10 @@ Page: docs/limits.md`,
 		Example: `  ddlemu doctor
   ddlemu doctor --json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), g, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), g, measure) },
 	}
-	o.AddFlags(cmd.Flags())
+	cmd.Flags().DurationVar(&measure, "measure", host.MeasureTime,
+		"`time` to measure this host for each number of ranks, 0 to skip")
 	g.AddJSONFlag(cmd.Flags())
 	return cmd
 }
@@ -58,10 +49,10 @@ type doctorReport struct {
 	Carries []host.Capacity `json:"carries"`
 }
 
-// runDoctor prints the checks and the prediction.
-func runDoctor(ctx context.Context, g *cli.Global, o *doctorOptions) error {
-	if o.Time < 0 {
-		return cli.BadInput("--measure: %v is negative: give 0 or more", o.Time)
+// runDoctor prints the checks and, unless measure is 0, the prediction.
+func runDoctor(ctx context.Context, g *cli.Global, measure time.Duration) error {
+	if measure < 0 {
+		return cli.BadInput("--measure: %v is negative: give 0 or more", measure)
 	}
 	m := host.Machine{Getenv: g.Getenv}
 	if layout, err := locate.Find(); err == nil {
@@ -71,12 +62,12 @@ func runDoctor(ctx context.Context, g *cli.Global, o *doctorOptions) error {
 	if !g.JSON {
 		printChecks(g.Stdout, report.Checks)
 	}
-	if o.Time > 0 {
+	if measure > 0 {
 		show, stop := g.ShowProgress("doctor")
 		defer stop()
 		for i, ranks := range doctorRanks {
 			show.Part("this host is measured", float64(i)/float64(len(doctorRanks)))
-			c, err := host.MeasureCapacity(ctx, ranks, o.Time)
+			c, err := host.MeasureCapacity(ctx, ranks, measure)
 			if err != nil {
 				return err
 			}

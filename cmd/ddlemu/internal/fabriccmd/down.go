@@ -4,14 +4,13 @@ package fabriccmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
@@ -19,18 +18,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 )
 
-type downOptions struct {
-	Name string // empty for the default fabric
-	All  bool
-}
-
-func (o *downOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.All, "all", false, "take down every fabric but those that running commands made for themselves")
-}
-
 // NewDownCommand is `ddlemu down`.
 func NewDownCommand(g *cli.Global) *cobra.Command {
-	o := &downOptions{}
+	all := false
 	cmd := &cobra.Command{
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
@@ -45,39 +35,35 @@ Page: docs/jobs.md`,
   ddlemu down lossy
   ddlemu down --all`,
 		Args: cli.AtMostOneArg,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				o.Name = args[0]
-			}
-			return runDown(cmd.Context(), g, o)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return runDown(g, strings.Join(args, ""), all) },
 	}
-	o.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all", false,
+		"take down every fabric but those that running commands made for themselves")
 	g.AddFabricFlag(cmd.Flags())
 	return cmd
 }
 
-// runDown takes down the fabrics that o names.
-func runDown(_ context.Context, g *cli.Global, o *downOptions) error {
-	if o.All && (o.Name != "" || g.Fabric != "") {
+// runDown takes down one fabric, the default one without a name, or all.
+func runDown(g *cli.Global, name string, all bool) error {
+	if all && (name != "" || g.Fabric != "") {
 		return cli.BadInput("both a fabric and --all are given: give one of them")
 	}
-	if o.Name != "" && g.Fabric != "" && o.Name != g.Fabric {
-		return cli.BadInput("two fabrics are named, %s and %s: name one", o.Name, g.Fabric)
+	if name != "" && g.Fabric != "" && name != g.Fabric {
+		return cli.BadInput("two fabrics are named, %s and %s: name one", name, g.Fabric)
 	}
 	dir, err := g.OpenDir(false)
 	if errors.Is(err, fs.ErrNotExist) {
-		if o.All {
+		if all {
 			fmt.Fprintln(g.Stdout, "no fabric is up")
 			return nil
 		}
-		return g.NoFabric(cmp.Or(o.Name, g.Named()))
+		return g.NoFabric(cmp.Or(name, g.Named()))
 	}
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	names, err := namesToTakeDown(g, dir, o)
+	names, err := namesToTakeDown(g, dir, name, all)
 	if err != nil {
 		return err
 	}
@@ -91,16 +77,15 @@ func runDown(_ context.Context, g *cli.Global, o *downOptions) error {
 	return errors.Join(errs...)
 }
 
-func namesToTakeDown(g *cli.Global, dir *state.Dir, o *downOptions) ([]string, error) {
-	all, err := dir.Names()
+func namesToTakeDown(g *cli.Global, dir *state.Dir, name string, all bool) ([]string, error) {
+	names, err := dir.Names()
 	if err != nil {
 		return nil, err
 	}
-	if o.All {
-		return slices.DeleteFunc(all, func(name string) bool { return inPrivateUse(g, dir, name) }), nil
+	if all {
+		return slices.DeleteFunc(names, func(name string) bool { return inPrivateUse(g, dir, name) }), nil
 	}
-	name := cmp.Or(o.Name, g.Named())
-	if name == "" {
+	if name = cmp.Or(name, g.Named()); name == "" {
 		if name, err = g.Default(dir); err != nil {
 			return nil, err
 		}
@@ -108,7 +93,7 @@ func namesToTakeDown(g *cli.Global, dir *state.Dir, o *downOptions) ([]string, e
 	if name == "" {
 		return nil, g.NoFabric("")
 	}
-	if !slices.Contains(all, name) {
+	if !slices.Contains(names, name) {
 		_, err := g.OpenIn(dir, name)
 		return nil, err
 	}
@@ -130,10 +115,9 @@ func takeDown(g *cli.Global, dir *state.Dir, name string) error {
 	file, err := dir.Open(name)
 	if err == nil {
 		g.TellPrivate(file)
-		if n := file.LiveRanks(); n == 1 {
+		n := file.LiveRanks()
+		if was = fmt.Sprintf("%d ranks were using it", n); n == 1 {
 			was = "1 rank was using it"
-		} else {
-			was = fmt.Sprintf("%d ranks were using it", n)
 		}
 		file.Event("down")
 		file.TakeDown()

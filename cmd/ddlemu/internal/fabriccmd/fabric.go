@@ -128,8 +128,7 @@ func checkFabric(g *cli.Global, fab *fabric.Fabric) error {
 	return nil
 }
 
-// refused is the reason why a fabric cannot be brought up under any name, such as more
-// links than fit into its file.
+// refused is the reason why a fabric cannot be brought up under any name, such as more links than fit into its file.
 func refused(fab *fabric.Fabric) error {
 	name := fab.Config.Name
 	if state.CheckName(name) != nil {

@@ -3,7 +3,6 @@
 package fabriccmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -24,17 +22,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/job"
 )
 
-type gcOptions struct {
-	ncclFiles bool
-}
-
-func (o *gcOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.ncclFiles, "nccl-files", false, "also remove files of NCCL in /dev/shm that no process uses")
-}
-
 // NewGCCommand is `ddlemu gc`.
 func NewGCCommand(g *cli.Global) *cobra.Command {
-	o := &gcOptions{}
+	ncclFiles := false
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what killed jobs left behind",
@@ -48,14 +38,15 @@ Page: docs/failures.md`,
 		Example: `  ddlemu gc
   ddlemu gc --nccl-files`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), g, o) },
+		RunE: func(*cobra.Command, []string) error { return runGC(g, ncclFiles) },
 	}
-	o.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&ncclFiles, "nccl-files", false,
+		"also remove files of NCCL in /dev/shm that no process uses")
 	return cmd
 }
 
 // runGC removes what nobody uses any more.
-func runGC(_ context.Context, g *cli.Global, o *gcOptions) error {
+func runGC(g *cli.Global, ncclFiles bool) error {
 	uid, err := g.UID()
 	if err != nil {
 		return err
@@ -68,7 +59,7 @@ func runGC(_ context.Context, g *cli.Global, o *gcOptions) error {
 	err = errors.Join(removeFabrics(g, removed),
 		job.RemoveNamespaces(g.DirPath(uid),
 			func(name string) { removed("network namespace "+name, "its fabric is gone") }),
-		removeTemporary(removed), removeFloors(removed), removeNCCLFiles(g, o, uid, removed))
+		removeTemporary(removed), removeFloors(removed), removeNCCLFiles(g, ncclFiles, uid, removed))
 	if err == nil && count == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
 	}
@@ -126,7 +117,7 @@ func removeFloors(removed func(what, why string)) error {
 }
 
 // removeNCCLFiles removes files of NCCL that no process uses if the user has asked for it. Else it says what there is.
-func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, why string)) error {
+func removeNCCLFiles(g *cli.Global, ncclFiles bool, uid int, removed func(what, why string)) error {
 	files, err := job.OrphanedNCCLFiles(job.NCCLFolder, uint32(uid), time.Now().Add(-job.NCCLFileAge))
 	if err != nil {
 		return err
@@ -135,7 +126,7 @@ func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, wh
 	bytes := int64(0)
 	for _, file := range files {
 		bytes += file.Bytes
-		if !o.ncclFiles {
+		if !ncclFiles {
 			continue
 		}
 		if err := os.Remove(file.Path); err != nil {
@@ -144,7 +135,7 @@ func removeNCCLFiles(g *cli.Global, o *gcOptions, uid int, removed func(what, wh
 		}
 		removed(file.Path, "no process uses it")
 	}
-	if len(files) > 0 && !o.ncclFiles {
+	if len(files) > 0 && !ncclFiles {
 		fmt.Fprintf(g.Stderr,
 			"%d files of NCCL in %s, %s together, are used by no process: `ddlemu gc --nccl-files` removes them\n",
 			len(files), job.NCCLFolder, units.Size(bytes))

@@ -13,14 +13,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
-// metricsOptions are the flags of metrics.
-type metricsOptions struct {
-	cli.FileOption
-}
-
 // NewMetricsCommand is `ddlemu metrics`.
 func NewMetricsCommand(g *cli.Global) *cobra.Command {
-	o := &metricsOptions{}
+	o := &cli.FileOption{}
 	cmd := &cobra.Command{
 		Use:   "metrics [FOLDER...]",
 		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
@@ -48,7 +43,7 @@ Page: docs/metrics.md`,
 	return cmd
 }
 
-func runMetrics(g *cli.Global, o *metricsOptions, dirs []string) error {
+func runMetrics(g *cli.Global, o *cli.FileOption, dirs []string) error {
 	o.TakeDash()
 	if err := o.CheckOutput(); err != nil {
 		return err

@@ -5,6 +5,7 @@ package fabriccmd
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -28,14 +29,8 @@ Page: docs/gpus.md`,
   ddlemu profiles hgx-h100-ndr400
   ddlemu profiles roce100 > mine.yaml
   ddlemu up -F mine.yaml`,
-		Args: cli.AtMostOneArg,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) == 1 {
-				name = args[0]
-			}
-			return runProfiles(g, name)
-		},
+		Args:      cli.AtMostOneArg,
+		RunE:      func(_ *cobra.Command, args []string) error { return runProfiles(g, strings.Join(args, "")) },
 		ValidArgs: configs.AllProfileNames(),
 	}
 	g.AddJSONFlag(cmd.Flags())

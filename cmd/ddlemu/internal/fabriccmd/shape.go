@@ -353,9 +353,8 @@ func waitInForce(ctx context.Context, file *state.File) error {
 	}
 }
 
-// warnShaped warns of changes that were probably not intended: a link that is faster than
-// its port, whose rate only a change of the whole node raises, and jitter or reordering that
-// is too large for the latency.
+// warnShaped warns of changes that were probably not intended: a link that is faster than its port, whose rate only a
+// change of the whole node raises, and jitter or reordering that is too large for the latency.
 func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
 		if fab.Hops[hop].Kind != link.Link {
@@ -371,13 +370,6 @@ func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 	}
 	warnClipped(g, fab, changed)
 	g.WarnUncontrolled(fab, changed)
-}
-
-// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
-func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
-	for _, text := range fab.Clipped(hops) {
-		g.Warn("%s", text)
-	}
 }
 
 // eventOf is the line about a change in the fabric's log.

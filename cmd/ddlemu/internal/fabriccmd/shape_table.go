@@ -20,8 +20,7 @@ type change struct {
 // fewChanges is the largest number of rows for changes that are all the same.
 const fewChanges = 16
 
-// printChanges prints the links that changed, in one line if there are many with the same
-// change.
+// printChanges prints the links that changed, in one line if there are many with the same change.
 func printChanges(w io.Writer, changes []change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "nothing changed: this was in force already")

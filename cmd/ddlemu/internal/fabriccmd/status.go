@@ -3,14 +3,11 @@
 package fabriccmd
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
@@ -19,12 +16,6 @@ import (
 type statusOptions struct {
 	Last  bool
 	Watch string // the interval, empty to print the state once
-}
-
-func (o *statusOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Last, "last", false, "show the last job, also after its processes were killed, with its verdict")
-	fs.StringVar(&o.Watch, "watch", "", "print what the fabric does, every `interval` (default 1s)")
-	fs.Lookup("watch").NoOptDefVal = defaultInterval.String()
 }
 
 // NewStatusCommand is `ddlemu status`.
@@ -53,7 +44,7 @@ Page: docs/top.md`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Watch == "" {
-				return runStatus(cmd.Context(), g, o)
+				return runStatus(g, o.Last)
 			}
 			if o.Last {
 				return cli.BadInput("--last and --watch cannot both be given")
@@ -65,7 +56,10 @@ Page: docs/top.md`,
 			return runWatch(cmd.Context(), g, interval)
 		},
 	}
-	o.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.Last, "last", false,
+		"show the last job, also after its processes were killed, with its verdict")
+	cmd.Flags().StringVar(&o.Watch, "watch", "", "print what the fabric does, every `interval` (default 1s)")
+	cmd.Flags().Lookup("watch").NoOptDefVal = defaultInterval.String()
 	g.AddFabricFlag(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
 	g.AddVerboseFlag(cmd.Flags())
@@ -73,14 +67,14 @@ Page: docs/top.md`,
 }
 
 // runStatus prints the state of one fabric or of all fabrics.
-func runStatus(_ context.Context, g *cli.Global, o *statusOptions) error {
+func runStatus(g *cli.Global, last bool) error {
 	dir, names, err := openFabrics(g)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	switch {
-	case o.Last:
+	case last:
 		return printLast(g, dir, names)
 	case len(names) == 0:
 		return g.NoFabric("")
@@ -97,15 +91,6 @@ func runStatus(_ context.Context, g *cli.Global, o *statusOptions) error {
 		return g.Print(s, s.print)
 	}
 	return printAll(g, dir, names)
-}
-
-// printStatusJSON prints the state of a fabric as JSON.
-func printStatusJSON(g *cli.Global, file *state.File) error {
-	s, err := statusOf(file)
-	if err != nil {
-		return err
-	}
-	return g.PrintJSON(s)
 }
 
 // printAll prints every fabric that can be used.
@@ -126,54 +111,12 @@ func printAll(g *cli.Global, dir *state.Dir, names []string) error {
 	})
 }
 
-// openFabrics opens the folder of fabrics. names are those in it, or the one that the user named.
-func openFabrics(g *cli.Global) (dir *state.Dir, names []string, err error) {
-	dir, err = g.OpenDir(false)
-	switch name := g.Named(); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, g.NoFabric(name)
-	case err != nil:
-		return nil, nil, err
-	case name != "":
-		return dir, []string{name}, nil
+// interval is the interval of --watch. Its value may also be the argument of the command, because pflag takes a value
+// that may be left out only after an equals sign.
+func (o *statusOptions) interval(args []string) (time.Duration, error) {
+	text := o.Watch
+	if len(args) > 0 {
+		text = args[0]
 	}
-	if names, err = dir.Names(); err != nil {
-		dir.Close()
-	}
-	return dir, names, err
-}
-
-// eachFabric calls read with each of the fabrics. One that cannot be used is an error if the user named it, else a
-// warning; one that was taken down meanwhile is left out.
-func eachFabric(g *cli.Global, dir *state.Dir, names []string, read func(*state.File) error) error {
-	for _, name := range names {
-		file, err := g.OpenIn(dir, name)
-		if err == nil {
-			err = errors.Join(read(file), file.Close())
-		}
-		switch {
-		case err == nil:
-		case g.Named() != "":
-			return err
-		case errors.Is(err, fs.ErrNotExist): // taken down meanwhile
-		case errors.Is(err, state.ErrNotUsable):
-			g.Warn("%v", err)
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// statusOfAll is the state of the fabrics that can be used.
-func statusOfAll(g *cli.Global, dir *state.Dir, names []string) (all []*fabricStatus, err error) {
-	all = []*fabricStatus{}
-	err = eachFabric(g, dir, names, func(file *state.File) error {
-		s, err := statusOf(file)
-		if err == nil {
-			all = append(all, s)
-		}
-		return err
-	})
-	return all, err
+	return parseInterval("--watch", text)
 }

@@ -46,15 +46,15 @@ func printLast(g *cli.Global, dir *state.Dir, names []string) error {
 
 // lastStatus is a job and its verdict under --json.
 type lastStatus struct {
-	Fabric string    `json:"fabric"`
-	Job    jobStatus `json:"job"`
+	Fabric string         `json:"fabric"`
+	Job    status.JobView `json:"job"`
 	verdict.Verdict
 }
 
 // printJob prints a job and its verdict.
 func printJob(g *cli.Global, f *status.Reading, j *status.Job, v verdict.Verdict) error {
 	if g.JSON {
-		return g.PrintJSON(lastStatus{f.Name, jobStatusOf(j), v})
+		return g.PrintJSON(lastStatus{f.Name, verdict.ViewOf(j), v})
 	}
 	when := "has run for"
 	if !j.Running {

@@ -50,10 +50,9 @@ func TestStatusOfAJob(t *testing.T) {
 	if diff := cmp.Diff(want, s.Participants); diff != "" {
 		t.Error(diff)
 	}
-	wantJobs := []jobStatus{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1},
-		Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
-	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{}),
-		cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
+	wantJobs := []status.JobView{{Job: status.Job{Number: job.Index(), Running: true, Joined: 1},
+		Judged: status.Judged{Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}}
+	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreFields(status.Job{}, "Counted", "Place")); diff != "" {
 		t.Error(diff)
 	}
 }

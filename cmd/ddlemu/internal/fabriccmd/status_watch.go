@@ -31,16 +31,6 @@ func parseInterval(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// interval is the interval of --watch. Its value may also be the argument of the command, because pflag takes a value
-// that may be left out only after an equals sign.
-func (o *statusOptions) interval(args []string) (time.Duration, error) {
-	text := o.Watch
-	if len(args) > 0 {
-		text = args[0]
-	}
-	return parseInterval("--watch", text)
-}
-
 // runWatch prints what a fabric does, every interval.
 func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error {
 	up, err := g.OpenToRead()
@@ -64,8 +54,7 @@ func runWatch(ctx context.Context, g *cli.Global, interval time.Duration) error 
 // printView prints what a fabric did, at once, so that a pipe shows it. An error ends the command: nobody reads on.
 func printView(g *cli.Global, v *watch.View) error {
 	if g.JSON {
-		v.Trim()
-		line, err := json.Marshal(v)
+		line, err := json.Marshal(v.Document())
 		if err != nil {
 			return fmt.Errorf("write JSON: %w", err)
 		}

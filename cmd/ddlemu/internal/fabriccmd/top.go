@@ -21,12 +21,9 @@ import (
 // framesPerSecond is how often the screen may be drawn: a user sees no difference to more, and it costs less.
 const framesPerSecond = 10
 
-// topOptions are the flags of top.
-type topOptions struct{ Interval string }
-
 // NewTopCommand is `ddlemu top`.
 func NewTopCommand(g *cli.Global) *cobra.Command {
-	o := &topOptions{}
+	interval := ""
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the links and jobs of a fabric that is up in the terminal, live",
@@ -43,16 +40,16 @@ Page: docs/top.md`,
   ddlemu top
   ddlemu top --interval 5s`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runTop(cmd.Context(), g, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runTop(cmd.Context(), g, interval) },
 	}
-	cmd.Flags().StringVar(&o.Interval, "interval", defaultInterval.String(), "read the fabric every `interval`")
+	cmd.Flags().StringVar(&interval, "interval", defaultInterval.String(), "read the fabric every `interval`")
 	g.AddFabricFlag(cmd.Flags())
 	return cmd
 }
 
 // runTop shows a fabric until the user quits or the fabric is taken down.
-func runTop(ctx context.Context, g *cli.Global, o *topOptions) error {
-	interval, err := parseInterval("--interval", o.Interval)
+func runTop(ctx context.Context, g *cli.Global, every string) error {
+	interval, err := parseInterval("--interval", every)
 	if err != nil {
 		return err
 	}

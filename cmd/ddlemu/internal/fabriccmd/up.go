@@ -54,12 +54,6 @@ type upOptions struct {
 	NoMeasure bool
 }
 
-func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
-	o.SourceOptions.AddFlags(fs)
-	fs.StringVar(&o.Name, "name", "", "`name` of the fabric (default: the profile's)")
-	fs.BoolVar(&o.NoMeasure, "no-measure", false, "do not measure whether this host is fast enough")
-}
-
 // NewUpCommand is `ddlemu up`.
 func NewUpCommand(g *cli.Global) *cobra.Command {
 	o := &upOptions{}
@@ -80,6 +74,8 @@ Page: docs/jobs.md`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd.Context(), g, o) },
 	}
 	o.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.Name, "name", "", "`name` of the fabric (default: the profile's)")
+	cmd.Flags().BoolVar(&o.NoMeasure, "no-measure", false, "do not measure whether this host is fast enough")
 	g.AddJSONFlag(cmd.Flags())
 	return cmd
 }
@@ -146,8 +142,7 @@ func runUp(ctx context.Context, g *cli.Global, o *upOptions) error {
 	return nil
 }
 
-// startKernel starts the daemon of a fabric of the kernel datapath. After an error it
-// takes the fabric down.
+// startKernel starts the daemon of a fabric of the kernel datapath. After an error it takes the fabric down.
 func startKernel(ctx context.Context, up *cli.Opened) error {
 	err := up.File.MarkInUse() // until its daemon serves it, gc must leave it alone
 	if err == nil {
@@ -228,4 +223,11 @@ func summary(fab *fabric.Fabric) string {
 		s += ", virtual clock"
 	}
 	return s
+}
+
+// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
+func warnClipped(g *cli.Global, fab *fabric.Fabric, hops []int) {
+	for _, text := range fab.Clipped(hops) {
+		g.Warn("%s", text)
+	}
 }

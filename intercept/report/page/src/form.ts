@@ -41,7 +41,7 @@ export class ShapeForm {
 
   // fabric offers the names of a fabric's nodes and links.
   fabric(s: State): void {
-    const nodes = s.fabric.vertices.filter((v) => !v.switch).map((v) => v.name.replace(/\..*/, ""));
+    const nodes = s.drawing.vertices.filter((v) => !v.switch).map((v) => v.name.replace(/\..*/, ""));
     const pairs = s.hops.filter((h) => h.link).map((h) => h.link.split(">").sort().join(":"));
     const names = [...new Set([...nodes, ...pairs])].slice(0, mostNames);
     this.links.replaceChildren(...names.map((value) => el("option", { value })));
@@ -50,7 +50,7 @@ export class ShapeForm {
   // choose puts the name of a link into the form, or that of a port's NIC.
   choose(s: State, hop: number): void {
     const { link, from, to } = s.hops[hop];
-    const nic = [from, to].map((v) => s.fabric.vertices[v]).find((v) => v && !v.switch);
+    const nic = [from, to].map((v) => s.drawing.vertices[v]).find((v) => v && !v.switch);
     this.link.value = link || (nic?.name ?? "");
     this.show(s);
   }

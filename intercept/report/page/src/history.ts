@@ -21,7 +21,7 @@ export class History {
 
   add(s: State): void {
     this.before = this.last;
-    this.last = { now: s.now_ns, busy: s.hops.map((h) => h.busy_ns), bytes: s.hops.map((h) => h.bytes) };
+    this.last = { now: s.clock_ns, busy: s.hops.map((h) => h.busy_ns), bytes: s.hops.map((h) => h.bytes) };
   }
 
   // regroup takes the places of hops in a new list: places has where each was in the old one, -1 for one that was not

@@ -27,11 +27,11 @@ export interface Param {
 export interface State {
   format: string;
   id: string;
-  name: string;
+  fabric: string;
   clock: string;
   time_scale: number;
-  now_ns: number;
-  fabric: Drawing;
+  clock_ns: number;
+  drawing: Drawing;
   hops: Hop[];
   jobs: Job[];
   events: { at_ns: number; text: string }[];
@@ -62,7 +62,7 @@ export interface Series {
 export const counted = (hop: Hop, c: Counter): number => (hop as unknown as Record<string, number>)[c.name];
 
 export interface Job {
-  number: number;
+  job: number;
   running: boolean;
   joined: number;
   left: number;
@@ -100,5 +100,5 @@ async function get(path: string, init: RequestInit): Promise<[Response, string]>
 
 // isTrunk reports whether a hop is a link between switches.
 export function isTrunk(s: State, hop: Hop): boolean {
-  return hop.from >= 0 && s.fabric.vertices[hop.from].switch && s.fabric.vertices[hop.to].switch;
+  return hop.from >= 0 && s.drawing.vertices[hop.from].switch && s.drawing.vertices[hop.to].switch;
 }

@@ -36,7 +36,7 @@ export class HopsView {
 
   // fabric draws a fabric anew, because it has other hops.
   fabric(s: State): void {
-    this.map = new FabricMap(s.fabric, s.hops, this.choose);
+    this.map = new FabricMap(s.drawing, s.hops, this.choose);
     this.place.replaceChildren(this.map.element);
   }
 

@@ -10,7 +10,7 @@ import { History } from "./history";
 import { ask, type Page, type Series, type State } from "./live-data";
 import { HopsView } from "./live-hops";
 
-const documentFormat = "ddlemu.live/1";
+const documentFormat = "ddlemu.live/2";
 const pause = 1000; // ms between two looks
 const shownEvents = 50;
 const noSeries: Series = { id: "", hop: "", job: -1, running: false, whole: false, at_ns: [], busy: [], bps: [] };
@@ -66,7 +66,7 @@ class View {
     this.trouble.hidden = trouble === "";
     this.trouble.textContent = `${trouble}. The page asks again every second.`;
     this.main.classList.toggle("old", trouble !== "");
-    document.title = (trouble === "" ? "" : "(no news) ") + (this.state?.name ?? "ddlemu");
+    document.title = (trouble === "" ? "" : "(no news) ") + (this.state?.fabric ?? "ddlemu");
   }
 
   private async show(s: State): Promise<void> {
@@ -104,7 +104,7 @@ class View {
 
   // begin shows another fabric.
   private begin(s: State): void {
-    this.title.textContent = s.name;
+    this.title.textContent = s.fabric;
     this.about.textContent = `ddlemu ${this.page.version}; ${s.clock} clock, time scale ${s.time_scale}; rates are those of the emulated network`;
     this.history = new History();
     this.chosen = 0;
@@ -132,7 +132,7 @@ class View {
 
   private showJobs(s: State): void {
     const rows = s.jobs.map((j) => [
-      String(j.number), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), String(j.stopped), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
+      String(j.job), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), String(j.stopped), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
     ]);
     const heads = ["job", "state", "joined ", "left ", "died ", "stopped ", "messages ", "bytes ", "reasons why it is not VALID so far"];
     this.jobs.replaceChildren(rows.length > 0 ? table(heads, rows.reverse()) : el("p", {}, "No job has run."));
@@ -149,11 +149,11 @@ function figures(s: State, history: History): HTMLElement[] {
   const run = s.jobs.filter((j) => j.running);
   const ranks = run.reduce((sum, j) => sum + j.joined - j.left - j.died - j.stopped, 0);
   const latest = s.hops.map((_, h) => history.latest(h));
-  const sent = s.hops.reduce((sum, h, i) => sum + (h.link === "" && !s.fabric.vertices[h.from].switch ? latest[i].bps : 0), 0);
+  const sent = s.hops.reduce((sum, h, i) => sum + (h.link === "" && !s.drawing.vertices[h.from].switch ? latest[i].bps : 0), 0);
   const busiest = latest.reduce((a, r, i) => (r.busy > latest[a].busy ? i : a), 0);
   const down = s.hops.filter((h) => h.down).length;
   return [
-    card(format.time(s.now_ns), "time of the network"), card(String(run.length), run.length === 1 ? `job runs, ${format.count(ranks, "rank")}` : `jobs run, ${format.count(ranks, "rank")}`),
+    card(format.time(s.clock_ns), "time of the network"), card(String(run.length), run.length === 1 ? `job runs, ${format.count(ranks, "rank")}` : `jobs run, ${format.count(ranks, "rank")}`),
     card(format.rate(sent, "0"), "sent by all NICs now"), card(format.percent(latest[busiest].busy), latest[busiest].busy > 0 ? `busy now: ${s.hops[busiest].name}` : "busy now"),
     card(String(down), down === 1 ? "link is down" : "links are down"),
   ];

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/fabric/state"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
@@ -105,14 +106,8 @@ func (r *reader) open() error {
 	if err != nil {
 		return errors.Join(err, r.file.Close())
 	}
-	r.conn, r.clock = raw, monotonic()-time.Now().UnixNano()
+	r.conn, r.clock = raw, state.Now()-time.Now().UnixNano()
 	return nil
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // fails only for a wrong clock
-	return ts.Nano()
 }
 
 // Read reads a packet that a node sends over a link.
@@ -185,7 +180,7 @@ func (r *reader) arrival(oob []byte) int64 {
 			}
 		}
 	}
-	return monotonic()
+	return state.Now()
 }
 
 // Missed returns how many packets did not fit into the socket's buffer. Their links are not known.

@@ -10,53 +10,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
-// causes keeps the moments of a simulation. Everything that happens has waited for several things; the one that came
-// last says where the time went. The nil *causes, of a simulation that is not explained, keeps nothing.
-type causes struct {
-	s       *simulation
-	begin   *moment
-	conns   []connCauses
-	ranks   []rankCauses
-	numbers []int // of connections, by the number of their flow
-	nics    int64 // their part of the latency of a path between nodes, in each direction
-}
-
-// history is how many messages of a connection the moments are kept of: more than are between the first post for one
-// and its end.
-const history = 2 * directAhead
-
-// moments are those of the last messages of a connection, by number modulo history.
-type moments [history]*moment
-
-func (m *moments) of(n uint64) *moment { return m[n%history] }
-
-func (m *moments) set(n uint64, at *moment) { m[n%history] = at }
-
-// connCauses are the moments of a connection.
-type connCauses struct {
-	written, posted, received, arrived, consumed moments // received: the receive was posted
-	wire                                         moments // the last byte is at the receiver, whose host has not seen it
-
-	freed                    *moment // the last time that slots became free
-	sendAllowed, recvAllowed *moment // the current operations began
-
-	records map[uint64][]link.HopRecord // of messages that have not arrived
-	left    int64                       // when the last segment left the first hop
-	loses   bool                        // a hop of its path loses packets
-}
-
-func (k *connCauses) posts(n uint64, m *moment) {
-	k.posted.set(n, m)
-	k.wire.set(n, nil)
-}
-
-// rankCauses are the moments of a rank.
-type rankCauses struct {
-	host     *moment         // the host's thread has made its last call
-	launched map[int]*moment // by item, until it starts
-	ended    *moment         // the last item
-}
-
 // explain makes a simulation keep moments. Its network must keep records.
 func (s *simulation) explain(f *player.Fabric) {
 	x := &causes{s: s, begin: &moment{}, conns: make([]connCauses, len(s.conns)), ranks: make([]rankCauses, len(s.ranks))}

@@ -154,3 +154,22 @@ func (c *conn) receive() (posted bool) {
 
 // received is the number of messages that are complete for the receiving proxy.
 func (c *conn) received() uint64 { return min(c.Arrived, c.consumed) }
+
+// opQueue is the order in which a proxy runs the operations of connections that share a queue: a collective's
+// connection has two of its own, and for p2p there is one per rank, channel and direction. It has the current
+// operation and those after it.
+type opQueue struct {
+	recv bool
+	ops  []proxyOp
+}
+
+// proxyOp is an operation. It is complete when each of its connections has handled upTo messages since the start.
+type proxyOp struct {
+	ends  []opEnd
+	given *moment // to the proxies
+}
+
+type opEnd struct {
+	conn        int
+	upTo, slots uint64
+}

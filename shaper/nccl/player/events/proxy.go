@@ -61,7 +61,7 @@ func order(conns []conn) []uint64 {
 		x, y := &conns[a], &conns[b]
 		return cmp.Or(cmp.Compare(sim.Order(x.through, x.dst, 0), sim.Order(y.through, y.dst, 0)),
 			cmp.Compare(x.made, y.made),
-			cmp.Compare(x.comm, y.comm), compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel),
+			cmp.Compare(x.comm, y.comm), cmp.Compare(bit(x.p2p), bit(y.p2p)), cmp.Compare(x.channel, y.channel),
 			cmp.Compare(x.multicast, y.multicast))
 	})
 }
@@ -82,25 +82,6 @@ func (s *simulation) wakeEnds(i int) {
 		s.nextOp(c.recvOps)
 		s.proxies(i)
 	}
-}
-
-// opQueue is the order in which a proxy runs the operations of connections that share a queue: a collective's
-// connection has two of its own, and for p2p there is one per rank, channel and direction. It has the current
-// operation and those after it.
-type opQueue struct {
-	recv bool
-	ops  []proxyOp
-}
-
-// proxyOp is an operation. It is complete when each of its connections has handled upTo messages since the start.
-type proxyOp struct {
-	ends  []opEnd
-	given *moment // to the proxies
-}
-
-type opEnd struct {
-	conn        int
-	upTo, slots uint64
 }
 
 // enqueue gives the proxies the operations of a kernel that a rank launches.
@@ -200,14 +181,4 @@ func (s *simulation) nextOp(o *opQueue) {
 			s.begin(o, later(complete, o.ops[0].given))
 		}
 	}
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

@@ -222,10 +222,3 @@ func (p *repeats) id(part any) uint64 {
 	}
 	return n
 }
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -13,55 +13,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
 
-// simulation plays what all ranks have on their streams, in virtual time. Times are ns since the start.
-type simulation struct {
-	now      int64
-	conns    []conn
-	ranks    []rankRun
-	loop     *sim.Loop
-	inOrder  bool          // of a virtual clock
-	runnable []*programRun // programs that may be able to continue
-	tieSeed  uint64        // determines the order of items that are ready at the same instant, if it is random
-	played   bool          // the ranks have begun
-	perCall  int           // items of a call that is repeated; 0 in a job
-	nodes    *player.Nodes // what nodes cost; nil: nothing
-	causes   *causes       // where the time goes; nil: nobody asks
-
-	transport *link.Transport // of connections between nodes
-}
-
-// programRun is the state of a program that a kernel runs.
-type programRun struct {
-	plan.Cursor
-	conns          []int // of the simulation, by the plan's number
-	block          *blockRun
-	queued, active bool
-	starts         bool    // of the first batch of sends and receives of a channel
-	ends           int64   // when the action at the cursor ends; 0: it has not begun
-	at             *moment // the last action has ended, or this one ends
-}
-
-// blockRun is the state of a block.
-type blockRun struct {
-	block      *plan.KernelChannel
-	kernel     *kernelRun
-	batch      int
-	p2p        bool    // a batch of sends and receives has begun
-	unfinished int     // programs of the batch that have not ended
-	ended      *moment // the last of those that have
-}
-
-// kernelRun is a kernel that runs.
-type kernelRun struct {
-	*plan.Kernel
-	rank, item int
-	unfinished int     // blocks that have not ended
-	ended      *moment // the last of those that have
-}
-
-// newSimulation makes a simulation with the given connections, on hops of net that are idle.
-func newSimulation(conns []conn, ranks []rankRun, f *player.Fabric, tieSeed uint64, net *link.Network) *simulation {
-	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes, tieSeed: tieSeed,
+// newSimulation makes a simulation with the given connections, on hops of net that are idle. Without a fixed order the
+// seed determines the order of what is ready at the same instant.
+func newSimulation(conns []conn, ranks []rankRun, f *player.Fabric, seed uint64, net *link.Network) *simulation {
+	s := &simulation{conns: conns, ranks: ranks, inOrder: f.InOrder, nodes: f.Nodes,
 		transport: f.Transport}
 	ends, orders := make([]*sim.Endpoints, len(conns)), make([]uint64, len(conns))
 	for i := range conns {
@@ -70,7 +25,7 @@ func newSimulation(conns []conn, ranks []rankRun, f *player.Fabric, tieSeed uint
 	if s.inOrder {
 		orders = order(conns)
 	}
-	s.loop = sim.New(net, ends, orders, f.Changes, sim.Rules{RoundRobin: s.inOrder, Drawn: !s.inOrder, Seed: tieSeed})
+	s.loop = sim.New(net, ends, orders, f.Changes, sim.Rules{RoundRobin: s.inOrder, Drawn: !s.inOrder, Seed: seed})
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
@@ -195,12 +150,11 @@ func (s *simulation) startChannels(r, item int, k *plan.Kernel, at *moment) {
 		s.itemEnded(r, item, at)
 		return
 	}
-	// The order of the channels is arbitrary, and may change from call to call.
-	s.tieSeed = link.Draw(s.tieSeed, 0, 0, uint64(r), uint64(s.ranks[r].kernels))
+	n := len(k.Channels)
+	first := s.loop.FirstChannel(r, s.ranks[r].kernels, n)
 	s.ranks[r].kernels++
-	n := uint64(len(k.Channels))
 	for i := range n {
-		s.startBatch(&blockRun{block: &k.Channels[(i+s.tieSeed%n)%n], kernel: run}, at)
+		s.startBatch(&blockRun{block: &k.Channels[(first+i)%n], kernel: run}, at)
 	}
 }
 
@@ -221,13 +175,6 @@ func (s *simulation) startBatch(b *blockRun, at *moment) {
 			c.receiver, c.reads = p, windowOf(e.Slots).each
 		}
 		s.wake(p)
-	}
-}
-
-func (s *simulation) wake(p *programRun) {
-	if p != nil && p.active && !p.queued {
-		p.queued = true
-		s.runnable = append(s.runnable, p)
 	}
 }
 

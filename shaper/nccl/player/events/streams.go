@@ -5,26 +5,8 @@ package events
 import (
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/nccl/plan"
 	"github.com/ddlemu/ddlemu/shaper/nccl/player"
 )
-
-// item is something that a rank launches on a stream, or that its host thread waits for.
-type item struct {
-	stream int
-	after  []int  // earlier items of the rank that must have ended
-	nanos  int64  // of computation
-	call   source // the call that the rank takes part in, nil for computation
-	comm   int    // of the call
-	host   bool   // the host thread waits for after; there is nothing on a stream
-}
-
-// source makes the kernels of a call.
-type source interface {
-	// take returns the kernel of a rank of the job, nil if it has no work. drop says that it has ended.
-	take(rank int) *plan.Kernel
-	drop(rank int)
-}
 
 // launchLimit is how many entries a stream of the software CUDA holds, about as many as on a GPU. A host thread that
 // finds it full waits until there is room.
@@ -38,33 +20,6 @@ func (it *item) entries() (atStart, atEnd int) {
 		return 1, 3
 	}
 	return 0, 1
-}
-
-// rankRun is a rank with its host thread and streams.
-type rankRun struct {
-	id       int
-	count    int // items
-	item     func(i int) *item
-	spans    []player.Span // of the items that are launched
-	ended    int           // items
-	kernels  int           // that have started
-	streams  []streamRun
-	comms    map[int]*commRun
-	resuming bool
-	begins   int64 // when the channels of the last kernel begin
-	called   int64 // when the host's thread has made the call that it makes now; 0: it makes none
-}
-
-type streamRun struct {
-	queue   []int // items that are launched and have not ended
-	entries int   // of these items that have not ended
-	busy    bool  // the first has started
-}
-
-// commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
-type commRun struct {
-	calls   []int          // items that are launched and have not ended
-	kernels []*plan.Kernel // of the first of them, at most [simulation.queuedItems]
 }
 
 // jobItems is the number of calls of a communicator whose operations the proxies know in a job. NCCL's know all that
@@ -249,10 +204,4 @@ func (r *rankRun) waiting() string {
 		return fmt.Sprintf("waits before item %d", len(r.spans))
 	}
 	return ""
-}
-
-// after makes a rank do something for an item at a time. Of several ranks at one time the lowest is first, of several
-// items of a rank the earliest.
-func (s *simulation) after(at int64, rank, item int, then func()) {
-	s.loop.After(at, uint64(rank)<<40|uint64(item), then)
 }
