@@ -128,12 +128,12 @@ func (m *machine) addBlock(gpu, id int, ops []operation) {
 	m.blocks = append(m.blocks, b)
 	m.gpus[gpu].blocks = append(m.gpus[gpu].blocks, b)
 	for i := range ops {
-		switch o := &ops[i]; o.name {
-		case "signal", "rlxsignal", "pws", "pwsf":
+		switch o := &ops[i]; {
+		case o.signals():
 			for _, c := range o.channels {
 				m.signalsOf(gpu, c).all++
 			}
-		case "sem_release":
+		case o.name == "sem_release":
 			for _, n := range o.sems {
 				s := &m.gpus[gpu].sems[n]
 				s.all++
@@ -302,8 +302,7 @@ func (m *machine) reportLeft() {
 // signaled are the channels on which a thread block signals, with repetitions.
 func (b *block) signaled() (out []channel) {
 	for i := range b.ops {
-		switch b.ops[i].name {
-		case "signal", "rlxsignal", "pws", "pwsf":
+		if b.ops[i].signals() {
 			out = append(out, b.ops[i].channels...)
 		}
 	}

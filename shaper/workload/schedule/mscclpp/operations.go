@@ -3,7 +3,6 @@
 package mscclpp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -355,7 +354,7 @@ func (r *reader) switched(gpu int, b *threadBlock, n int) (buffer string, ranks 
 		}
 		for _, group := range list.Groups {
 			if k == id {
-				return cmp.Or(list.Buffer, list.Older), group.Ranks, r.checkRanks(gpu, group.Ranks)
+				return list.Buffer, group.Ranks, r.checkRanks(gpu, group.Ranks)
 			}
 			k++
 		}

@@ -13,8 +13,8 @@ import (
 var errTooLarge = fmt.Errorf(
 	"the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
 
-// Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a
-// few for each chunk, and its function Sized makes it for a size.
+// Read reads an execution plan. If all channels are ports, and each has one thread block that sends and one that waits,
+// it becomes messages that the receiver stores. Other plans have stores into the memories of other GPUs.
 //
 // An error says what does not belong in a plan, or is not supported. What cannot end, such as a wait for a signal that
 // nobody sends, is a mistake of the schedule.
@@ -23,9 +23,16 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.onlyPorts() {
+		if s, err := p.readPorts(); !errors.Is(err, errNoOrder) {
+			return s, err
+		}
+	}
 	return p.read()
 }
 
+// read reads a plan with stores. How many iterations a pipeline has depends on the size of the call: the schedule has a
+// few for each chunk, and its function Sized makes it for a size.
 func (p *plan) read() (*schedule.Schedule, error) {
 	if err := p.check(); err != nil {
 		return nil, err
