@@ -33,14 +33,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	if len(c.comms.Comms) == 0 && j.World > 1 {
 		return nil, fmt.Errorf("%s: no call of a process group is understood%s", j.Dumps[0].File, c.why())
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.World, Comms: c.comms.Comms}}
-	if c.single {
-		w.Ops = lists[0]
-	} else {
-		w.Ops = perrank.Join(lists, c.comms.Comms)
-	}
-	w.Head.Source = c.source()
-	return w, nil
+	return perrank.Workload(j.World, lists, c.comms.Comms, c.source()), nil
 }
 
 // converter makes a workload of a job.

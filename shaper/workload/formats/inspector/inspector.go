@@ -15,7 +15,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -56,10 +55,10 @@ type record struct {
 
 // header says of which rank of which communicator a record is.
 type header struct {
-	ID    text `json:"id"`
-	Rank  int  `json:"rank"`
-	Ranks int  `json:"n_ranks"`
-	Nodes int  `json:"nnodes"`
+	ID    input.Text `json:"id"`
+	Rank  int        `json:"rank"`
+	Ranks int        `json:"n_ranks"`
+	Nodes int        `json:"nnodes"`
 }
 
 // metadata says which process wrote a record.
@@ -75,20 +74,8 @@ func (m *metadata) process() string { return fmt.Sprintf("%s:%d", m.Hostname, m.
 // origin is a rank of a communicator in a process.
 type origin struct {
 	process string
-	comm    text
+	comm    input.Text
 	rank    int
-}
-
-// text is a string that older versions may write as a number.
-type text string
-
-func (t *text) UnmarshalJSON(data []byte) error {
-	s, err := strconv.Unquote(string(data))
-	if err != nil {
-		s = string(data)
-	}
-	*t = text(s)
-	return nil
 }
 
 // maxTime is the latest time in us that fits into ns.

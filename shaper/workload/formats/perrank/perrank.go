@@ -18,6 +18,15 @@ func Join(ranks [][]workload.Op, comms []workload.Comm) []workload.Op {
 	return NewJoiner(comms).Join(ranks)
 }
 
+// Workload makes a workload of the operations of each rank, or of one rank that stands for all of them.
+func Workload(ranks int, lists [][]workload.Op, comms []workload.Comm, source workload.Source) *workload.Workload {
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks, Comms: comms, Source: source}}
+	if w.Ops = lists[0]; len(lists) > 1 {
+		w.Ops = Join(lists, comms)
+	}
+	return w
+}
+
 // Joiner joins the operations of ranks on the same communicators, several times. The time that it takes grows with the
 // number of operations, however different they are.
 type Joiner struct {

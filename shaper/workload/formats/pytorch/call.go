@@ -34,6 +34,17 @@ type Group struct {
 	Size  int            // 0 if not recorded
 }
 
+// GroupName is the name of a group for people: the description, if it says more than the number.
+func GroupName(name, desc string) string {
+	switch desc {
+	case "", "undefined", name:
+		return name
+	case "default_pg":
+		return desc
+	}
+	return desc + "." + name
+}
+
 // Empty tells whether the call moves nothing between ranks: it waits, or starts a group of calls.
 func (c *Call) Empty() bool {
 	return !c.Moves() || c.In == 0 && c.Out == 0 && !c.IsBarrier()
