@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func packed(t *testing.T, text string) []byte {
@@ -101,6 +102,27 @@ func TestJSONRecordIsTooLong(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a record is longer than 16 MiB") {
 			t.Errorf("skip %v: %v", skip, err)
 		}
+	}
+}
+
+// A packed file that is cut ends with an error, and not never.
+func TestCutPackedJSON(t *testing.T) {
+	whole := packed(t, `{"a":[`+strings.Repeat(`"b",`, 1000)+`1]}`)
+	ended := make(chan error, 1)
+	go func() {
+		r, err := Bytes("x", whole[:len(whole)/2]).Open()
+		if err == nil {
+			err = r.JSON().Skip()
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrCut) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it does not end")
 	}
 }
 

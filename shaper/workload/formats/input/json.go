@@ -98,8 +98,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	}
 	// The decoder goes through what it has kept again after each read, so a read gives all that it has room for.
 	n, err := io.ReadFull(c.r, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // the next read tells it
+	if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
+		err = nil // the next read tells it, as it tells that a packed file is cut
 	}
 	c.total += int64(n)
 	return n, err
