@@ -113,12 +113,12 @@ func (x *explainer) unmetMeeting(key collKey, m *meeting) {
 		}
 	}
 	first := slices.MinFunc(m.callers, func(a, b caller) int { return int(a.rank - b.rank) })
-	if len(never) > 0 {
+	if slices.Sort(never); len(never) > 0 {
 		x.add(Finding{
 			Kind: Missing, Line: x.line(first), Ranks: never,
 			Text: fmt.Sprintf("%s, %s of communicator %s, waits for %s, with only %s there", describe(first.op),
 				nth(key),
-				comm.Name, ranksText(never), units.Count(x.ranks[never[0]].countColls(comm.Name), "collective")),
+				comm.Name, never.Text(), units.Count(x.ranks[never[0]].countColls(comm.Name), "collective")),
 		})
 	}
 	for _, c := range m.callers {

@@ -173,6 +173,22 @@ func checkJob(ranks, steps int, c Compute, typ string) error {
 	return cmp.Or(checkSteps(ranks, steps), c.validate(), err)
 }
 
+// checkSize refuses a size that no job has.
+func checkSize[N int | int64](name string, n N) error {
+	if n < 1 || n > 1<<24 {
+		return fmt.Errorf("%s %d: must be 1 to %d", name, n, 1<<24)
+	}
+	return nil
+}
+
+// checkShare refuses a number that cannot be shared equally.
+func checkShare(what string, n int64, by string, shares int64) error {
+	if n%shares != 0 {
+		return fmt.Errorf("%s %d: must be a multiple of %s, %d", what, n, by, shares)
+	}
+	return nil
+}
+
 // checkProduct refuses sizes whose product is no size of a call, so that later products do not overflow.
 func checkProduct(what string, sizes ...int64) error {
 	product := 1.0

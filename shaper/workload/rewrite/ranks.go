@@ -153,17 +153,13 @@ func (c *cutter) call(o *workload.Op, rank int, key *[]byte) bool {
 		}
 		return true
 	}
-	peer := o.Peer
-	if o.Relative {
-		old := len(at)
-		peer = ((int(place.At)+o.Peer)%old + old) % old
-	}
-	if peer = int(at[peer]); peer < 0 {
+	peer := int(at[o.PeerOf(int(place.At), len(at))])
+	if peer < 0 {
 		c.ends++
 		(*key)[len(*key)-1] = 0
 		return false
 	}
-	if me := int(at[place.At]); o.Relative && ((me+o.Peer)%size+size)%size != peer {
+	if o.Relative && o.PeerOf(int(at[place.At]), size) != peer {
 		o.Relative = false
 	}
 	if !o.Relative {

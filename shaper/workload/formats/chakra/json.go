@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -170,7 +171,7 @@ func (a jsonAttribute) set(to attributes) {
 				to.setFalse(name)
 			}
 		case "boolVal", "bool_val":
-			to.setNumber(name, bit(string(raw) == "true"))
+			to.setNumber(name, int64(units.Bit(string(raw) == "true")))
 		default:
 			var n input.Integer
 			if json.Unmarshal(raw, &n) == nil {
@@ -178,13 +179,6 @@ func (a jsonAttribute) set(to attributes) {
 			}
 		}
 	}
-}
-
-func bit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // graphNode is a node of a workload_graph. A key that is absent is no attribute of the node.
@@ -206,7 +200,7 @@ func (g *graphNode) node() *node {
 	for _, d := range g.After {
 		n.after = append(n.after, uint64(d))
 	}
-	n.numbers[onCPU], n.has[onCPU] = bit(g.OnCPU), true
+	n.numbers[onCPU], n.has[onCPU] = int64(units.Bit(g.OnCPU)), true
 	for at, v := range map[numberAttribute]*input.Integer{commType: g.Comm, commSize: g.Size, commSource: g.From,
 		commDestination: g.To} {
 		if v != nil {

@@ -89,18 +89,10 @@ func (c *converter) leave(g *Group, members []*Dump, launches []*Launch, number,
 			}
 		}
 		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: left out, not called by %s", what, number,
-			g.GroupName.String(), ranksText(lack)))
+			g.GroupName.String(), lack.Text()))
 	default:
 		c.torn++
 	}
-}
-
-// ranksText names ranks.
-func ranksText(r workload.Ranks) string {
-	if len(r) == 1 {
-		return "rank " + r.String()
-	}
-	return "ranks " + r.String()
 }
 
 // title is what a launch calls.
@@ -142,7 +134,7 @@ func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
 	}
 	if len(waiting) > 0 {
 		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: not completed on %s", title(members[0], launches[0]),
-			launches[0].Seq, g.GroupName.String(), ranksText(waiting)))
+			launches[0].Seq, g.GroupName.String(), waiting.Text()))
 	}
 }
 

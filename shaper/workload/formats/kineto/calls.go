@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
@@ -35,7 +36,7 @@ func merge(records []record) (calls, waits []record) {
 	slices.SortFunc(records, func(a, b record) int {
 		// An annotation begins after the record around it, or with it, and ends before it.
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end),
-			cmp.Compare(bit(a.annotation), bit(b.annotation)))
+			cmp.Compare(units.Bit(a.annotation), units.Bit(b.annotation)))
 	})
 	open := map[input.Text]int{} // the last record of each thread
 	for _, rec := range records {
@@ -64,13 +65,6 @@ func merge(records []record) (calls, waits []record) {
 		}
 	}
 	return slices.DeleteFunc(calls, isWait), waits
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // joiner joins calls with their kernels.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -323,7 +324,7 @@ func (b *builder) notes() (notes []string) {
 	note(b.unissued, "call", "left out, "+b.name+" does not issue it there")
 	rest := 0
 	for i := range b.layers {
-		rest += btoi(b.layers[i].rest)
+		rest += units.Bit(b.layers[i].rest)
 	}
 	note(rest, "line", "more columns than are known")
 	for _, key := range b.unknown {
