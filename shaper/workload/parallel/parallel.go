@@ -42,6 +42,37 @@ func (c *Compute) validate() error {
 	return nil
 }
 
+// Training is data parallel training.
+type Training struct {
+	Network *layers.Network
+	Ranks   int
+	Steps   int
+	Batch   int // samples of a rank in a step
+	Compute Compute
+	Type    string // of the gradients, and of the parameters if these are sent
+}
+
+// check refuses training of which no job can be made.
+func (t *Training) check() error {
+	if err := checkJob(t.Ranks, t.Steps, t.Compute, t.Type); err != nil {
+		return err
+	}
+	if t.Batch < 1 {
+		return fmt.Errorf("batch %d: must be at least 1", t.Batch)
+	}
+	return nil
+}
+
+// clock returns how many samples a rank computes in a step, a token of a sequence being one, their multiplications in
+// a forward pass of all blocks, and the clock of these.
+func (t *Training) clock() (samples, multiplications float64, c clock) {
+	samples = float64(t.Batch) * float64(max(t.Network.Tokens, 1))
+	for i := range t.Network.Blocks {
+		multiplications += float64(t.Network.Blocks[i].Work()) * samples
+	}
+	return samples, multiplications, t.Compute.clock(multiplications)
+}
+
 // clock converts multiplications to time.
 type clock struct {
 	perMultiplication float64 // ns
@@ -67,16 +98,6 @@ func (c *Compute) clock(all float64) clock {
 			"computation: 6 floating point operations for each multiplication of a forward pass, at %g of %g TFLOPS",
 			c.MFU, c.FLOPS/1e12),
 	}
-}
-
-// batchWork is how many samples a rank computes in a step, a token of a sequence being one, and their multiplications
-// in a forward pass of all blocks.
-func batchWork(n *layers.Network, batch int) (samples, multiplications float64) {
-	samples = float64(batch) * float64(max(n.Tokens, 1))
-	for i := range n.Blocks {
-		multiplications += float64(n.Blocks[i].Work()) * samples
-	}
-	return samples, multiplications
 }
 
 func (c clock) forward(multiplications float64) int64 {
