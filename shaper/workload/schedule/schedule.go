@@ -60,15 +60,9 @@ func ParseCollective(text string) (Collective, error) {
 func Names(all []Collective) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
-		switch c {
-		case AllReduce:
-			names[i] = "all_reduce"
-		case AllGather:
-			names[i] = "all_gather"
-		case ReduceScatter:
-			names[i] = "reduce_scatter"
-		default:
-			names[i] = string(c)
+		names[i] = string(c)
+		if coll, ok := c.NCCL(); ok {
+			names[i] = coll.String()
 		}
 	}
 	return names

@@ -49,10 +49,8 @@ type converter struct {
 
 // common is what all ranks of a launch share.
 type common struct {
-	group *Group
 	root  int   // in the group
 	count int64 // of an all-to-all with parts of different sizes; 0 for others
-	peer  bool  // a send or a receive, which has its other half
 }
 
 // left counts what a workload leaves out or does not know.

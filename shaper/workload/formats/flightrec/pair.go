@@ -109,7 +109,7 @@ func title(d *Dump, l *Launch) string {
 
 // keep notes a launch that all members have.
 func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
-	shared := &common{group: g, root: -1}
+	shared := &common{root: -1}
 	var in, out int64
 	var waiting workload.Ranks
 	same := true
@@ -183,7 +183,7 @@ func (c *converter) messages(g *Group, members []*Dump) {
 	if c.single {
 		for _, list := range []map[flow][]half{sends, receives} {
 			for _, halves := range list {
-				c.keepHalves(g, halves)
+				c.keepHalves(halves)
 			}
 		}
 		return
@@ -204,8 +204,8 @@ func (c *converter) messages(g *Group, members []*Dump) {
 		if late {
 			s, r = s[len(s)-n:], r[len(r)-n:]
 		}
-		c.keepHalves(g, s[:n])
-		c.keepHalves(g, r[:n])
+		c.keepHalves(s[:n])
+		c.keepHalves(r[:n])
 	}
 	for f, r := range receives {
 		if f.from < 0 || f.to < 0 {
@@ -224,8 +224,8 @@ func ended(halves []half) []half {
 	return halves
 }
 
-func (c *converter) keepHalves(g *Group, halves []half) {
+func (c *converter) keepHalves(halves []half) {
 	for _, h := range halves {
-		c.kept[h.d][h.place] = &common{group: g, peer: true}
+		c.kept[h.d][h.place] = &common{}
 	}
 }

@@ -63,7 +63,6 @@ type header struct {
 
 // metadata says which process wrote a record.
 type metadata struct {
-	Version  string `json:"inspector_output_format_version"`
 	Dumped   int64  `json:"dump_timestamp_us"`
 	Hostname string `json:"hostname"`
 	PID      int64  `json:"pid"`
@@ -95,7 +94,6 @@ type reader struct {
 	untimed  bool
 	pending  int // messages since the last collectives
 	nodes    int
-	version  string
 	dropped  map[origin]int64 // calls that the ring of a rank had no room for
 }
 
@@ -205,7 +203,7 @@ func (r *reader) record(rec *record) error {
 		r.rows[m] = &row{}
 		r.order = append(r.order, m)
 	}
-	r.nodes, r.version = max(r.nodes, h.Nodes), rec.Metadata.Version
+	r.nodes = max(r.nodes, h.Nodes)
 	if rec.Coll != nil {
 		return r.collective(m, rec)
 	}

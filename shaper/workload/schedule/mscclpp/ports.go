@@ -17,21 +17,14 @@ var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "
 
 // onlyPorts says whether all channels are ports and all operations in portOps.
 func (p *plan) onlyPorts() bool {
-	for _, g := range p.GPUs {
-		for _, c := range g.Channels {
-			if c.Type != portChannel {
-				return false
-			}
-		}
-		for _, b := range g.Blocks {
-			for _, op := range b.Ops {
-				if !slices.Contains(portOps, op.Name) {
-					return false
-				}
-			}
+	for o := range p.operations() {
+		if !slices.Contains(portOps, o.Name) {
+			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(p.GPUs, func(g gpu) bool {
+		return slices.ContainsFunc(g.Channels, func(c channelList) bool { return c.Type != portChannel })
+	})
 }
 
 // announced is what the signals of a channel announce: the destinations of the puts before each.

@@ -5,6 +5,7 @@ package mscclpp
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
@@ -83,8 +84,12 @@ func (p *plan) schedule(bytes uint64) (*schedule.Schedule, error) {
 	if err := m.run(); err != nil {
 		return nil, err
 	}
+	operations := 0
+	for range p.operations() {
+		operations++
+	}
 	s.Summary = fmt.Sprintf("plan of MSCCL++, %d chunks, %d thread blocks, %d operations", p.chunks(), len(m.blocks),
-		p.operations())
+		operations)
 	return s, nil
 }
 
@@ -112,17 +117,23 @@ func (p *plan) empty(r *reader) *schedule.Schedule {
 	return s
 }
 
-// operations is the number of operations in the file.
-func (p *plan) operations() (n int) {
-	for i := range p.GPUs {
-		for b := range p.GPUs[i].Blocks {
-			n += len(p.GPUs[i].Blocks[b].Ops)
-			for k := range p.GPUs[i].Blocks[b].Ops {
-				n += len(p.GPUs[i].Blocks[b].Ops[k].Ops)
+// operations are the operations in the file, those of pipelines behind these.
+func (p *plan) operations() iter.Seq[*op] {
+	return func(yield func(*op) bool) {
+		for _, g := range p.GPUs {
+			for _, b := range g.Blocks {
+				for k := range b.Ops {
+					for _, all := range [][]op{b.Ops[k : k+1], b.Ops[k].Ops} {
+						for n := range all {
+							if !yield(&all[n]) {
+								return
+							}
+						}
+					}
+				}
 			}
 		}
 	}
-	return n
 }
 
 var errBothScratch = errors.New(
