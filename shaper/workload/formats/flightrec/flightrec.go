@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
 // Read makes a workload of the dumps of all ranks of a job, or of the dump of one rank, which then stands for all.
@@ -70,8 +71,7 @@ func (c *converter) check() error {
 		c.unread += d.Unread
 	}
 	file := c.Dumps[0].File
-	switch {
-	case calls == 0:
+	if calls == 0 {
 		return fmt.Errorf("%s: no call: the flight recorder was empty (TORCH_FR_BUFFER_SIZE sets its size)", file)
 	}
 	for _, g := range c.Groups {
@@ -98,16 +98,8 @@ func (c *converter) check() error {
 	if len(c.Dumps) == c.World || c.single && c.options.OneForAll {
 		return nil
 	}
-	var missing workload.Ranks
-	for r := range c.World {
-		if !slices.ContainsFunc(c.Dumps, func(d *Dump) bool { return d.Rank == r }) {
-			missing = append(missing, r)
-		}
-	}
-	return fmt.Errorf(
-		"the job had %d ranks, and no dump is of %s: give the dumps of all ranks, or that of one alone, which then "+
-			"stands for all (--spmd)",
-		c.World, missing)
+	return pytorch.MissingRanks(c.World, "dump",
+		func(n int) bool { return slices.ContainsFunc(c.Dumps, func(d *Dump) bool { return d.Rank == n }) })
 }
 
 // why says why no call is understood.

@@ -188,14 +188,8 @@ func (j *job) countRanks(said bool) error {
 	case len(j.rows) == j.world || len(j.rows) == 1 && j.options.OneForAll:
 		return nil
 	}
-	var missing workload.Ranks
-	for r := range j.world {
-		if !slices.ContainsFunc(j.ranks, func(have *rank) bool { return have.number == r }) {
-			missing = append(missing, r)
-		}
-	}
-	hint := "give the traces of all ranks, or that of one alone, which then stands for all (--spmd)"
-	return fmt.Errorf("the job had %d ranks, and no file is of %s: %s", j.world, missing, hint)
+	return pytorch.MissingRanks(j.world, "trace",
+		func(n int) bool { return slices.ContainsFunc(j.ranks, func(r *rank) bool { return r.number == n }) })
 }
 
 // commonSteps are the numbers of the steps that all ranks recorded, in order.
