@@ -3,6 +3,7 @@
 package overview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,11 +132,7 @@ func (d *drawer) text(c *workload.ProgramCall) string {
 func Describe(ix *workload.Index, ranks workload.Ranks, o *workload.Op) string {
 	switch o.Kind {
 	case workload.Calc:
-		text := o.Name
-		if text == "" {
-			text = "calc"
-		}
-		text += " " + duration(o.Nanos)
+		text := cmp.Or(o.Name, "calc") + " " + duration(o.Nanos)
 		if o.MaxNanos > o.Nanos {
 			text += " to " + duration(o.MaxNanos)
 		}
