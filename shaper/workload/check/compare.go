@@ -3,6 +3,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -72,10 +73,7 @@ func (r *run) compare(key collKey, callers []caller) {
 	}
 	// Most ranks are right; of as many, those with the lowest rank.
 	slices.SortFunc(groups, func(a, b *alike) int {
-		if len(a.ranks) != len(b.ranks) {
-			return len(b.ranks) - len(a.ranks)
-		}
-		return int(a.first.rank - b.first.rank)
+		return cmp.Or(cmp.Compare(len(b.ranks), len(a.ranks)), cmp.Compare(a.first.rank, b.first.rank))
 	})
 	right := groups[0].first
 	slices.Sort(groups[0].ranks)
