@@ -77,8 +77,8 @@ type joiner struct {
 	byOperator map[*operator]int
 }
 
-// activities joins calls with their kernels, in a job of so many ranks. It counts the calls that are not in the workload
-// because of what they moved.
+// activities joins calls with their kernels, in a job of so many ranks. It counts the calls that are not in the
+// workload because of what they moved.
 func activities(calls []record, r *rank, world int, left *counts) (all []activity) {
 	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[input.Text]int{},
 		byOperator: map[*operator]int{}}

@@ -185,7 +185,8 @@ func fileOf(name string) (process string, h place) {
 	return process, h
 }
 
-// typeOf is the type of a name such as ncclFloat32, or of a number, as the profiler of 2.23 writes it; "" if it is none.
+// typeOf is the type of a name such as ncclFloat32, or of a number, as the profiler of 2.23 writes it; "" if it is
+// none.
 func typeOf(raw json.RawMessage) string {
 	var number int
 	if json.Unmarshal(raw, &number) == nil {

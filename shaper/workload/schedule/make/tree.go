@@ -181,8 +181,8 @@ func (b *builder) down(s *shape, r, has int) {
 	}
 }
 
-// fromShape makes the schedule of trees of all roots that have one shape: parent is the parent of a position, position 0
-// is the root.
+// fromShape makes the schedule of trees of all roots that have one shape: parent is the parent of a position,
+// position 0 is the root.
 func fromShape(name string, o Options, parent func(position, index int) int) (*schedule.Schedule, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -27,8 +27,8 @@ func Write(out io.Writer, s *schedule.Schedule) error {
 	}
 	fmt.Fprintf(w,
 		`<algo name="%s" proto="%s" nchannels="%d" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="%d" outofplace="%d" minBytes="%d" maxBytes="%d"%s>`+"\n",
-		xmltext.Escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, units.Bit(s.InPlace), units.Bit(s.OutOfPlace),
-		s.MinBytes, s.MaxBytes, grain)
+		xmltext.Escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, units.Bit(s.InPlace),
+		units.Bit(s.OutOfPlace), s.MinBytes, s.MaxBytes, grain)
 	for id := range s.GPUs {
 		writeGPU(w, id, &s.GPUs[id])
 	}
