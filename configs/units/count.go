@@ -20,5 +20,13 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
+// Bit is 1 for true and 0 for false.
+func Bit(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // Microseconds is d in microseconds, with decimals.
 func Microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

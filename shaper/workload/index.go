@@ -57,6 +57,16 @@ func (ix *Index) Place(comm string, rank int) (Place, bool) {
 	return f.place(rank)
 }
 
+// CommOf is the communicator of a name ("" if there is only one) in which a rank is, and the rank's place in it; nil if
+// it is in none.
+func (ix *Index) CommOf(name string, rank int) (c *Comm, at int) {
+	place, ok := ix.Place(name, rank)
+	if !ok {
+		return nil, 0
+	}
+	return &ix.Comms[place.Comm], int(place.At)
+}
+
 func (f *family) place(rank int) (Place, bool) {
 	if rank < len(f.places) && int(f.places[rank].Rank) == rank { // of a communicator of all ranks
 		return f.places[rank], true

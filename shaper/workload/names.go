@@ -75,6 +75,18 @@ var typeSizes = map[string]int64{
 	"bfloat16": 2, "float8e4m3": 1, "float8e5m2": 1,
 }
 
+// ncclTypes are the types in the order of ncclDataType_t.
+var ncclTypes = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
+	"bfloat16", "float8e4m3", "float8e5m2"}
+
+// TypeOf is the type with a number of ncclDataType_t, "" if there is none.
+func TypeOf(number int) string {
+	if number < 0 || number >= len(ncclTypes) {
+		return ""
+	}
+	return ncclTypes[number]
+}
+
 // TypeSize returns the bytes of an element of a type.
 func TypeSize(name string) (int64, error) {
 	if size, ok := typeSizes[name]; ok {
@@ -83,8 +95,17 @@ func TypeSize(name string) (int64, error) {
 	return 0, unknown("type", name, slices.Sorted(maps.Keys(typeSizes)))
 }
 
-// redOps are NCCL's reduction operators.
+// redOps are NCCL's reduction operators, in the order of ncclRedOp_t.
 var redOps = []string{"sum", "prod", "max", "min", "avg"}
+
+// RedOpOf is the reduction operator with a number of ncclRedOp_t, as in [Op.RedOp]; false for one that a program has
+// made.
+func RedOpOf(number int) (string, bool) {
+	if number <= 0 || number >= len(redOps) {
+		return "", number == 0
+	}
+	return redOps[number], true
+}
 
 // unknown is the error of a name that is none of those that exist.
 func unknown(what, name string, names []string) error {

@@ -88,6 +88,14 @@ func (r Ranks) String() string {
 	return strings.Join(parts, ",")
 }
 
+// Text names the ranks: rank 3, or ranks 0-3.
+func (r Ranks) Text() string {
+	if len(r) == 1 {
+		return "rank " + r.String()
+	}
+	return "ranks " + r.String()
+}
+
 // run is the length and the stride of the arithmetic progression that begins at i and is written as a range.
 func (r Ranks) run(i int) (n, stride int) {
 	if i+1 >= len(r) || r[i+1] <= r[i] {
@@ -113,16 +121,10 @@ func (r Ranks) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a number or a text.
 func (r *Ranks) UnmarshalJSON(data []byte) error {
-	text := string(data)
-	if len(data) > 0 && data[0] == '"' {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
+	var text rankText
+	err := text.UnmarshalJSON(data)
+	if err == nil {
+		*r, err = ParseRanks(string(text))
 	}
-	parsed, err := ParseRanks(text)
-	if err != nil {
-		return err
-	}
-	*r = parsed
-	return nil
+	return err
 }

@@ -18,11 +18,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/bounds"
 )
 
-// Reader reads a workload line by line, in memory that does not grow with the file. It checks of each line what needs
-// no other line; [Workload.Index] checks the rest.
-type Reader struct {
-	Head Head
-
+// reader reads a workload line by line. It checks of each line what needs no other line; [Workload.Index] checks the
+// rest.
+type reader struct {
 	file  string
 	in    *bufio.Reader
 	line  int   // the line that was read last
@@ -73,10 +71,8 @@ func (t *rankText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NewReader reads the head. File is the name for errors, each of which is a [*LineError].
-func NewReader(file string, in io.Reader) (*Reader, error) {
-	r := &Reader{file: file, in: bufio.NewReaderSize(in, 1<<16), lines: -1, ranks: map[string]Ranks{},
-		texts: map[string]string{}}
+// head reads the head.
+func (r *reader) head() (*Head, error) {
 	data, err := r.next()
 	if errors.Is(err, io.EOF) {
 		return nil, r.fail(errors.New("the file is empty"))
@@ -92,14 +88,14 @@ func NewReader(file string, in io.Reader) (*Reader, error) {
 		}
 		return nil, r.fail(err)
 	}
-	r.Head = head.Head
+	h := head.Head
 	for _, c := range head.Comms {
 		if c.Comm.Ranks, err = r.list(c.Ranks); err != nil {
 			return nil, r.fail(fmt.Errorf("communicator %s: %w", c.Name, err))
 		}
-		r.Head.Comms = append(r.Head.Comms, c.Comm)
+		h.Comms = append(h.Comms, c.Comm)
 	}
-	if err := r.Head.validate(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, r.fail(err)
 	}
 	if head.Lines != nil {
@@ -108,11 +104,11 @@ func NewReader(file string, in io.Reader) (*Reader, error) {
 		}
 		r.lines = *head.Lines
 	}
-	return r, nil
+	return &h, nil
 }
 
-// Next returns the next operation, io.EOF after the last one.
-func (r *Reader) Next() (*Op, error) {
+// nextOp returns the next operation, io.EOF after the last one.
+func (r *reader) nextOp() (*Op, error) {
 	data, err := r.next()
 	if errors.Is(err, io.EOF) && r.lines >= 0 && r.line-1 != r.lines {
 		return nil, r.fail(
@@ -144,7 +140,7 @@ func (r *Reader) Next() (*Op, error) {
 }
 
 // next returns the next line, io.EOF after the last one.
-func (r *Reader) next() ([]byte, error) {
+func (r *reader) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -178,7 +174,7 @@ func (r *Reader) next() ([]byte, error) {
 }
 
 // decode reads one JSON object, without fields that do not exist.
-func (r *Reader) decode(data []byte, v any) error {
+func (r *reader) decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
@@ -236,7 +232,7 @@ func fieldsOf(t reflect.Type) []string {
 }
 
 // op makes the operation of a line. Equal lists and texts share their memory.
-func (r *Reader) op(l *opText) (*Op, error) {
+func (r *reader) op(l *opText) (*Op, error) {
 	o := l.Op
 	var err error
 	if o.Ranks, err = r.list(l.Ranks); err != nil {
@@ -260,7 +256,7 @@ func (r *Reader) op(l *opText) (*Op, error) {
 }
 
 // list is the ranks of a text, none if there is no text.
-func (r *Reader) list(t *rankText) (Ranks, error) {
+func (r *reader) list(t *rankText) (Ranks, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -280,7 +276,7 @@ func (r *Reader) list(t *rankText) (Ranks, error) {
 }
 
 // text is a copy of s, the same one for equal texts as long as there are not too many.
-func (r *Reader) text(s string) string {
+func (r *reader) text(s string) string {
 	const most = 1 << 16
 	if t, ok := r.texts[s]; ok {
 		return t
@@ -291,20 +287,22 @@ func (r *Reader) text(s string) string {
 	return s
 }
 
-func (r *Reader) fail(err error) error {
+func (r *reader) fail(err error) error {
 	return &LineError{File: r.file, Line: max(r.line, 1), Err: err}
 }
 
 // Read reads a whole workload and checks it. File is the name for errors, each of which is a [*LineError].
 func Read(file string, in io.Reader) (*Workload, error) {
 	defer bounds.CollectEarly()()
-	r, err := NewReader(file, in)
+	r := &reader{file: file, in: bufio.NewReaderSize(in, 1<<16), lines: -1, ranks: map[string]Ranks{},
+		texts: map[string]string{}}
+	head, err := r.head()
 	if err != nil {
 		return nil, err
 	}
-	w := &Workload{Head: r.Head}
+	w := &Workload{Head: *head}
 	for ops := 0; ; {
-		o, err := r.Next()
+		o, err := r.nextOp()
 		if errors.Is(err, io.EOF) {
 			break
 		}

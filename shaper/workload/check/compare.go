@@ -3,6 +3,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -72,17 +73,15 @@ func (r *run) compare(key collKey, callers []caller) {
 	}
 	// Most ranks are right; of as many, those with the lowest rank.
 	slices.SortFunc(groups, func(a, b *alike) int {
-		if len(a.ranks) != len(b.ranks) {
-			return len(b.ranks) - len(a.ranks)
-		}
-		return int(a.first.rank - b.first.rank)
+		return cmp.Or(cmp.Compare(len(b.ranks), len(a.ranks)), cmp.Compare(a.first.rank, b.first.rank))
 	})
 	right := groups[0].first
+	slices.Sort(groups[0].ranks)
 	for _, g := range groups[1:] {
 		r.add(Finding{
 			Kind: Mismatch, Line: r.line(g.first), Ranks: g.ranks,
 			Text: fmt.Sprintf("%s of communicator %s is %s here, and %s for %s in line %d", nth(key),
-				r.ix.Comms[key.comm].Name, describe(g.first.op), describe(right.op), ranksText(groups[0].ranks),
+				r.ix.Comms[key.comm].Name, describe(g.first.op), describe(right.op), groups[0].ranks.Text(),
 				r.line(right)),
 		})
 	}
@@ -106,12 +105,3 @@ func (r *run) compareSizes(key pairKey, a, b caller) {
 
 // nth names a collective of a communicator.
 func nth(key collKey) string { return fmt.Sprintf("collective %d", key.n+1) }
-
-// ranksText names ranks.
-func ranksText(ranks workload.Ranks) string {
-	slices.Sort(ranks)
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d", ranks[0])
-	}
-	return "ranks " + ranks.String()
-}

@@ -3,7 +3,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -25,7 +27,9 @@ const maxEdges = 64
 
 // explain finds out why ranks could not end. Nothing needs to be explained if all could.
 func (r *run) explain() {
-	r.explainMeetings()
+	for _, key := range r.openMeetings() {
+		r.compare(key, r.meetings[key])
+	}
 	if len(r.findings) > 0 {
 		return // what waits after a mismatch is no news
 	}
@@ -47,32 +51,25 @@ func (r *run) explain() {
 	}
 }
 
-// explainMeetings compares what those ranks call that wait for others in a collective.
-func (r *run) explainMeetings() {
-	for _, key := range r.openMeetings() {
-		r.compare(key, r.meetings[key].callers)
-	}
-}
-
+// openMeetings are the collectives in which ranks wait for others.
 func (r *run) openMeetings() []collKey {
 	return slices.SortedFunc(maps.Keys(r.meetings),
-		func(a, b collKey) int { return int(a.comm-b.comm)*2 + sign(a.n-b.n) })
+		func(a, b collKey) int { return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.n, b.n)) })
 }
-
-func sign(x int32) int { return int(max(-1, min(1, x))) }
 
 // explainer looks for cycles among the nodes.
 type explainer struct {
 	*run
 	state  map[node]int // 1: on the path, 2: done
-	path   []step
 	cycles map[int]bool // by the first line: those that are found
 	unmet  map[node][]edge
 }
 
+// step is a node on a path, with the edges that are not followed yet, and why it waits for the next step.
 type step struct {
-	node node
-	why  string
+	node  node
+	edges []edge
+	why   string
 }
 
 // findUnmet finds for each part that has no partner the call of the peer that it waits for. If the peer never makes it,
@@ -92,9 +89,9 @@ func (x *explainer) findUnmet() {
 }
 
 // unmetMeeting finds the calls of the ranks that are not in a meeting yet.
-func (x *explainer) unmetMeeting(key collKey, m *meeting) {
+func (x *explainer) unmetMeeting(key collKey, callers []caller) {
 	here := map[int32]bool{}
-	for _, c := range m.callers {
+	for _, c := range callers {
 		here[c.rank] = true
 	}
 	comm := x.ix.Comms[key.comm]
@@ -112,16 +109,16 @@ func (x *explainer) unmetMeeting(key collKey, m *meeting) {
 				edge{node{int32(q), call}, fmt.Sprintf("waits for line %d of rank %d", x.ranks[q].line(call), q)})
 		}
 	}
-	first := slices.MinFunc(m.callers, func(a, b caller) int { return int(a.rank - b.rank) })
-	if len(never) > 0 {
+	first := slices.MinFunc(callers, func(a, b caller) int { return int(a.rank - b.rank) })
+	if slices.Sort(never); len(never) > 0 {
+		there := len(slices.Collect(x.ranks[never[0]].collsOf(comm.Name)))
 		x.add(Finding{
 			Kind: Missing, Line: x.line(first), Ranks: never,
 			Text: fmt.Sprintf("%s, %s of communicator %s, waits for %s, with only %s there", describe(first.op),
-				nth(key),
-				comm.Name, ranksText(never), units.Count(x.ranks[never[0]].countColls(comm.Name), "collective")),
+				nth(key), comm.Name, never.Text(), units.Count(there, "collective")),
 		})
 	}
-	for _, c := range m.callers {
+	for _, c := range callers {
 		n := node{c.rank, c.call}
 		x.unmet[n] = append(x.unmet[n], edges...)
 	}
@@ -155,37 +152,33 @@ func (k *rank) nameOf(comm string) int { return slices.Index(k.names, comm) }
 // nthColl is the call with the nth collective on a communicator, counted from 0.
 func (r *run) nthColl(rank int, comm string, nth int32) (int32, bool) {
 	k := &r.ranks[rank]
-	name := k.nameOf(comm)
-	if name < 0 || r.exceeded() {
+	if k.nameOf(comm) < 0 || r.exceeded() {
 		return 0, false
 	}
 	r.steps += int(nth)
-	for _, call := range k.calls[name] {
-		for _, p := range k.parts[call] {
-			if int(p.name) != name || p.op.Kind != workload.Coll {
-				continue
-			}
-			if nth--; nth < 0 {
-				return call, true
-			}
+	for call := range k.collsOf(comm) {
+		if nth--; nth < 0 {
+			return call, true
 		}
 	}
 	return 0, false
 }
 
-func (k *rank) countColls(comm string) (n int) {
-	name := k.nameOf(comm)
-	if name < 0 {
-		return 0
-	}
-	for _, call := range k.calls[name] {
-		for _, p := range k.parts[call] {
-			if int(p.name) == name && p.op.Kind == workload.Coll {
-				n++
+// collsOf are the calls with each collective on a communicator.
+func (k *rank) collsOf(comm string) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		name := k.nameOf(comm)
+		if name < 0 {
+			return
+		}
+		for _, call := range k.calls[name] {
+			for _, p := range k.parts[call] {
+				if int(p.name) == name && p.op.Kind == workload.Coll && !yield(call) {
+					return
+				}
 			}
 		}
 	}
-	return n
 }
 
 // nextMessage is the first call, of those that do not execute yet, that sends to or receives from a peer.
@@ -257,37 +250,29 @@ func (x *explainer) edges(n node) (edges []edge) {
 
 // walk follows what a node waits for until it finds a cycle.
 func (x *explainer) walk(from node) {
-	type frame struct {
-		node  node
-		edges []edge
-	}
 	if x.state[from] != 0 {
 		return
 	}
 	x.state[from] = 1
-	stack := []frame{{from, x.edges(from)}}
-	x.path = append(x.path[:0], step{node: from})
-	for len(stack) > 0 {
+	path := []step{{node: from, edges: x.edges(from)}}
+	for len(path) > 0 {
 		if x.steps++; x.exceeded() {
 			return
 		}
-		top := &stack[len(stack)-1]
-		if len(top.edges) == 0 {
-			x.state[top.node] = 2
-			stack, x.path = stack[:len(stack)-1], x.path[:len(x.path)-1]
+		last := &path[len(path)-1]
+		if len(last.edges) == 0 {
+			x.state[last.node] = 2
+			path = path[:len(path)-1]
 			continue
 		}
-		e := top.edges[0]
-		top.edges = top.edges[1:]
-		x.path[len(x.path)-1].why = e.why
+		e := last.edges[0]
+		last.edges, last.why = last.edges[1:], e.why
 		switch x.state[e.to] {
 		case 0:
 			x.state[e.to] = 1
-			stack = append(stack, frame{e.to, x.edges(e.to)})
-			x.path = append(x.path, step{node: e.to})
+			path = append(path, step{node: e.to, edges: x.edges(e.to)})
 		case 1:
-			begin := slices.IndexFunc(x.path, func(s step) bool { return s.node == e.to })
-			x.addCycle(x.path[begin:])
+			x.addCycle(path[slices.IndexFunc(path, func(s step) bool { return s.node == e.to }):])
 		}
 	}
 }

@@ -46,9 +46,6 @@ type caller struct {
 // collKey is the nth collective of a communicator.
 type collKey struct{ comm, n int32 }
 
-// meeting is the ranks that execute a collective already.
-type meeting struct{ callers []caller }
-
 // pairKey is the messages from one rank to another of a communicator.
 type pairKey struct{ comm, src, dst int32 }
 
@@ -61,8 +58,8 @@ type pair struct {
 type run struct {
 	ix       *workload.Index
 	ranks    []rank
-	queue    []int32 // ranks for which something has changed
-	meetings map[collKey]*meeting
+	queue    []int32              // ranks for which something has changed
+	meetings map[collKey][]caller // that execute a collective already
 	pairs    map[pairKey]*pair
 	// broken are the communicators and pairs of which a difference was found: what comes after it is no news.
 	broken      map[int32]bool
@@ -78,7 +75,7 @@ func (r *run) exceeded() bool { return r.steps > maxSteps || r.waiting > maxWait
 
 func newRun(ix *workload.Index) (*run, error) {
 	r := &run{
-		ix: ix, meetings: map[collKey]*meeting{}, pairs: map[pairKey]*pair{}, broken: map[int32]bool{},
+		ix: ix, meetings: map[collKey][]caller{}, pairs: map[pairKey]*pair{}, broken: map[int32]bool{},
 		brokenPairs: map[pairKey]bool{},
 		ranks:       make([]rank, ix.Workload.Head.Ranks),
 	}
@@ -247,21 +244,17 @@ func (r *run) start(at, stream, call int32) {
 
 // meet lets a rank execute a collective. It ends when all of the communicator's ranks execute it.
 func (r *run) meet(key collKey, me caller) {
-	m := r.meetings[key]
-	if m == nil {
-		m = &meeting{}
-		r.meetings[key] = m
-	}
-	m.callers = append(m.callers, me)
-	if len(m.callers) < len(r.ix.Comms[key.comm].Ranks) {
+	callers := append(r.meetings[key], me)
+	if len(callers) < len(r.ix.Comms[key.comm].Ranks) {
+		r.meetings[key] = callers
 		return
 	}
 	delete(r.meetings, key)
-	r.compare(key, m.callers)
+	r.compare(key, callers)
 	if r.levels != nil {
-		r.levels.join(m.callers)
+		r.levels.join(callers)
 	}
-	for _, c := range m.callers {
+	for _, c := range callers {
 		r.partDone(c)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // samples are the files of testdata, with what they are read with.
@@ -140,8 +140,8 @@ func TestThroughChakra(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := perrank.Split(w)
-		have, _ := perrank.Split(got)
+		want, _ := perranktest.Split(w)
+		have, _ := perranktest.Split(got)
 		if d := cmp.Diff(want, have) + cmp.Diff(w.Head, got.Head); d != "" {
 			t.Errorf("%s: %s", s.file, d)
 		}

@@ -118,41 +118,39 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 	if err := alone(groups, kind); err != nil {
 		return nil, err
 	}
-	switch kind {
-	case Kineto:
-		return kineto.Read(files, o, nil)
-	case Chakra:
-		return chakra.Read(files, o)
-	case Inspector:
-		return inspector.Read(files, o)
-	case Profiler:
-		return ncclprofiler.Read(files, o)
-	case NCCLLog:
-		return ncclcalls.Read(files, o)
-	case Nsys:
-		return nsys.Read(files, o)
-	case FlightRec:
-		return flightrec.Read(files, o)
-	}
-	if len(files) > 1 {
+	r, ok := readers[kind]
+	switch {
+	case r.files != nil:
+		return r.files(files, o)
+	case ok && len(files) > 1:
 		return nil, fmt.Errorf("%s and %s: a job in the format %s is one file", files[0].Name, files[1].Name, kind)
-	}
-	switch kind {
-	case GOAL:
-		return goal.Read(files[0], o)
-	case SimAI:
-		return simai.Read(files[0], o)
-	case AICB:
-		return aicb.Read(files[0], o)
-	case OpCSV:
-		return opcsv.Read(files[0], o)
-	case Native:
-		return native(files[0])
-	}
-	if instead := removed[kind]; instead != "" {
-		return nil, fmt.Errorf("the format %s was removed: %s", kind, instead)
+	case ok:
+		return r.file(files[0], o)
+	case removed[kind] != "":
+		return nil, fmt.Errorf("the format %s was removed: %s", kind, removed[kind])
 	}
 	return nil, fmt.Errorf("%q is no format: there are %s", kind, list())
+}
+
+// readers read the formats but [PyTorchET]: the files of a job, or its only file.
+var readers = map[Kind]struct {
+	files func([]input.File, input.Options) (*workload.Workload, error)
+	file  func(input.File, input.Options) (*workload.Workload, error)
+}{
+	Kineto: {files: func(files []input.File, o input.Options) (*workload.Workload, error) {
+		return kineto.Read(files, o, nil)
+	}},
+	Chakra:    {files: chakra.Read},
+	Inspector: {files: inspector.Read},
+	Profiler:  {files: ncclprofiler.Read},
+	NCCLLog:   {files: ncclcalls.Read},
+	Nsys:      {files: nsys.Read},
+	FlightRec: {files: flightrec.Read},
+	GOAL:      {file: goal.Read},
+	SimAI:     {file: simai.Read},
+	AICB:      {file: aicb.Read},
+	OpCSV:     {file: opcsv.Read},
+	Native:    {file: native},
 }
 
 // removed are the formats of earlier versions, with what to record instead.
@@ -161,7 +159,7 @@ var removed = map[Kind]string{
 	"parambasic": "record execution traces of PyTorch (pytorchet)",
 }
 
-func native(f input.File) (*workload.Workload, error) {
+func native(f input.File, _ input.Options) (*workload.Workload, error) {
 	in, err := f.Open()
 	if err != nil {
 		return nil, err

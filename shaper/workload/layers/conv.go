@@ -64,12 +64,11 @@ func (n *Network) batchNorm(b *Block, name string, channels int64) {
 }
 
 // resnet is a ResNet for images of 224x224 and 1000 classes.
-func resnet(name string, add residual, depths ...int) *Network {
-	n := &Network{Name: name, Source: "He et al. 2015, arXiv:1512.03385; parameters as in torchvision"}
-	stem := Block{Name: "stem"}
+func resnet(add residual, depths ...int) *Network {
+	n := &Network{Source: "He et al. 2015, arXiv:1512.03385; parameters as in torchvision"}
+	stem := n.block("stem")
 	stem.conv("conv1", 3, 64, 7, 112*112, false)
-	n.batchNorm(&stem, "bn1", 64)
-	n.Blocks = append(n.Blocks, stem)
+	n.batchNorm(stem, "bn1", 64)
 	channels, side := int64(64), int64(56)
 	for stage, depth := range depths {
 		for i := range depth {
@@ -77,79 +76,68 @@ func resnet(name string, add residual, depths ...int) *Network {
 			if stage > 0 && i == 0 {
 				stride = 2
 			}
-			b := Block{Name: fmt.Sprintf("layer%d.%d", stage+1, i)}
-			channels = add(n, &b, channels, 64<<stage, side, stride)
+			channels = add(n, n.block("layer%d.%d", stage+1, i), channels, 64<<stage, side, stride)
 			side /= stride
-			n.Blocks = append(n.Blocks, b)
 		}
 	}
-	head := Block{Name: "head"}
-	head.linear("fc", channels, 1000)
-	n.Blocks = append(n.Blocks, head)
+	n.block("head").linear("fc", channels, 1000)
 	return n
 }
 
 // vgg is a VGG without batch normalization, for images of 224x224 and 1000 classes.
-func vgg(name string, depths ...int) *Network {
-	n := &Network{Name: name, Source: "Simonyan and Zisserman 2014, arXiv:1409.1556; parameters as in torchvision"}
+func vgg(depths ...int) *Network {
+	n := &Network{Source: "Simonyan and Zisserman 2014, arXiv:1409.1556; parameters as in torchvision"}
 	channels, side, layer := int64(3), int64(224), 0
 	for stage, depth := range depths {
 		out := min(int64(64)<<stage, 512)
-		b := Block{Name: fmt.Sprintf("stage%d", stage+1)}
+		b := n.block("stage%d", stage+1)
 		for range depth {
 			b.conv(fmt.Sprintf("conv%d", layer), channels, out, 3, side*side, true)
 			channels, layer = out, layer+1
 		}
 		side /= 2
-		n.Blocks = append(n.Blocks, b)
 	}
 	n.classifier(channels * side * side)
 	return n
 }
 
 // densenet is a DenseNet with a growth of 32 channels, for images of 224x224 and 1000 classes.
-func densenet(name string, depths ...int) *Network {
+func densenet(depths ...int) *Network {
 	const growth, bottleneck = 32, 4 * 32
-	n := &Network{Name: name, Source: "Huang et al. 2016, arXiv:1608.06993; parameters as in torchvision"}
-	stem := Block{Name: "stem"}
+	n := &Network{Source: "Huang et al. 2016, arXiv:1608.06993; parameters as in torchvision"}
+	stem := n.block("stem")
 	stem.conv("conv0", 3, 64, 7, 112*112, false)
-	n.batchNorm(&stem, "norm0", 64)
-	n.Blocks = append(n.Blocks, stem)
+	n.batchNorm(stem, "norm0", 64)
 	channels, side := int64(64), int64(56)
 	for stage, depth := range depths {
 		for i := range depth {
-			b := Block{Name: fmt.Sprintf("denseblock%d.%d", stage+1, i)}
-			n.batchNorm(&b, "norm1", channels)
+			b := n.block("denseblock%d.%d", stage+1, i)
+			n.batchNorm(b, "norm1", channels)
 			b.conv("conv1", channels, bottleneck, 1, side*side, false)
-			n.batchNorm(&b, "norm2", bottleneck)
+			n.batchNorm(b, "norm2", bottleneck)
 			b.conv("conv2", bottleneck, growth, 3, side*side, false)
 			channels += growth
-			n.Blocks = append(n.Blocks, b)
 		}
 		if stage == len(depths)-1 {
 			break
 		}
-		b := Block{Name: fmt.Sprintf("transition%d", stage+1)}
-		n.batchNorm(&b, "norm", channels)
+		b := n.block("transition%d", stage+1)
+		n.batchNorm(b, "norm", channels)
 		b.conv("conv", channels, channels/2, 1, side*side, false)
 		channels, side = channels/2, side/2
-		n.Blocks = append(n.Blocks, b)
 	}
-	head := Block{Name: "head"}
-	n.batchNorm(&head, "norm5", channels)
+	head := n.block("head")
+	n.batchNorm(head, "norm5", channels)
 	head.linear("classifier", channels, 1000)
-	n.Blocks = append(n.Blocks, head)
 	return n
 }
 
 // alexnet is AlexNet on one GPU, for images of 224x224 and 1000 classes.
 func alexnet() *Network {
-	n := &Network{Name: "alexnet", Source: "Krizhevsky 2014, arXiv:1404.5997; parameters as in torchvision"}
+	n := &Network{Source: "Krizhevsky 2014, arXiv:1404.5997; parameters as in torchvision"}
 	for i, c := range []struct{ in, out, kernel, side int64 }{{3, 64, 11, 55}, {64, 192, 5, 27}, {192, 384, 3, 13},
 		{384, 256, 3, 13}, {256, 256, 3, 13}} {
-		b := Block{Name: fmt.Sprintf("features%d", i)}
-		b.conv("conv", c.in, c.out, c.kernel, c.side*c.side, true)
-		n.Blocks = append(n.Blocks, b)
+		n.block("features%d", i).conv("conv", c.in, c.out, c.kernel, c.side*c.side, true)
 	}
 	n.classifier(9216)
 	return n
@@ -158,21 +146,18 @@ func alexnet() *Network {
 // classifier adds the three linear layers of VGG and AlexNet.
 func (n *Network) classifier(in int64) {
 	for i, size := range []struct{ in, out int64 }{{in, 4096}, {4096, 4096}, {4096, 1000}} {
-		b := Block{Name: fmt.Sprintf("classifier%d", i)}
-		b.linear("fc", size.in, size.out)
-		n.Blocks = append(n.Blocks, b)
+		n.block("classifier%d", i).linear("fc", size.in, size.out)
 	}
 }
 
 // mnist is the convolutional network of PyTorch's example for MNIST.
 func mnist() *Network {
-	n := &Network{Name: "mnist", Source: "the example mnist of PyTorch: two convolutions, two linear layers"}
-	var convs, fcs Block
-	convs.Name, fcs.Name = "convolutions", "linear"
-	convs.conv("conv1", 1, 32, 3, 26*26, true)
-	convs.conv("conv2", 32, 64, 3, 24*24, true)
-	fcs.linear("fc1", 9216, 128)
-	fcs.linear("fc2", 128, 10)
-	n.Blocks = []Block{convs, fcs}
+	n := &Network{Source: "the example mnist of PyTorch: two convolutions, two linear layers"}
+	b := n.block("convolutions")
+	b.conv("conv1", 1, 32, 3, 26*26, true)
+	b.conv("conv2", 32, 64, 3, 24*24, true)
+	b = n.block("linear")
+	b.linear("fc1", 9216, 128)
+	b.linear("fc2", 128, 10)
 	return n
 }

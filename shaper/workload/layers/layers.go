@@ -57,6 +57,12 @@ func (n *Network) Elements() (sum int64) {
 	return sum
 }
 
+// block adds a block, and returns it until the next one is added.
+func (n *Network) block(name string, args ...any) *Block {
+	n.Blocks = append(n.Blocks, Block{Name: fmt.Sprintf(name, args...)})
+	return &n.Blocks[len(n.Blocks)-1]
+}
+
 // Elements is the number of parameters of a block.
 func (b *Block) Elements() (sum int64) {
 	for _, t := range b.Tensors {
@@ -78,42 +84,30 @@ var networks = []struct {
 	name string
 	make func() *Network
 }{
-	{"resnet18", func() *Network { return resnet("resnet18", basic, 2, 2, 2, 2) }},
-	{"resnet34", func() *Network { return resnet("resnet34", basic, 3, 4, 6, 3) }},
-	{"resnet50", func() *Network { return resnet("resnet50", bottleneck, 3, 4, 6, 3) }},
-	{"resnet101", func() *Network { return resnet("resnet101", bottleneck, 3, 4, 23, 3) }},
-	{"resnet152", func() *Network { return resnet("resnet152", bottleneck, 3, 8, 36, 3) }},
-	{"vgg16", func() *Network { return vgg("vgg16", 2, 2, 3, 3, 3) }},
-	{"vgg19", func() *Network { return vgg("vgg19", 2, 2, 4, 4, 4) }},
-	{"densenet121", func() *Network { return densenet("densenet121", 6, 12, 24, 16) }},
-	{"densenet201", func() *Network { return densenet("densenet201", 6, 12, 48, 32) }},
+	{"resnet18", func() *Network { return resnet(basic, 2, 2, 2, 2) }},
+	{"resnet34", func() *Network { return resnet(basic, 3, 4, 6, 3) }},
+	{"resnet50", func() *Network { return resnet(bottleneck, 3, 4, 6, 3) }},
+	{"resnet101", func() *Network { return resnet(bottleneck, 3, 4, 23, 3) }},
+	{"resnet152", func() *Network { return resnet(bottleneck, 3, 8, 36, 3) }},
+	{"vgg16", func() *Network { return vgg(2, 2, 3, 3, 3) }},
+	{"vgg19", func() *Network { return vgg(2, 2, 4, 4, 4) }},
+	{"densenet121", func() *Network { return densenet(6, 12, 24, 16) }},
+	{"densenet201", func() *Network { return densenet(6, 12, 48, 32) }},
 	{"alexnet", alexnet},
 	{"mnist", mnist},
-	{"bert-base", func() *Network { return bert("bert-base", 12, 768) }},
-	{"bert-large", func() *Network { return bert("bert-large", 24, 1024) }},
-	{"gpt2", func() *Network { return gpt2("gpt2", 12, 768) }},
-	{"gpt2-medium", func() *Network { return gpt2("gpt2-medium", 24, 1024) }},
-	{"gpt2-large", func() *Network { return gpt2("gpt2-large", 36, 1280) }},
-	{"gpt2-xl", func() *Network { return gpt2("gpt2-xl", 48, 1600) }},
-	{"llama2-7b", func() *Network {
-		return llama("llama2-7b", llamaSource, 4096, &Decoder{32, 4096, 11008, 4096, 32000, 0, 0})
-	}},
-	{"llama2-13b", func() *Network {
-		return llama("llama2-13b", llamaSource, 4096, &Decoder{40, 5120, 13824, 5120, 32000, 0, 0})
-	}},
-	{"llama2-70b", func() *Network {
-		return llama("llama2-70b", llamaSource, 4096, &Decoder{80, 8192, 28672, 1024, 32000, 0, 0})
-	}},
-	{"llama3-8b", func() *Network {
-		return llama("llama3-8b", llamaSource, 8192, &Decoder{32, 4096, 14336, 1024, 128256, 0, 0})
-	}},
-	{"llama3-70b", func() *Network {
-		return llama("llama3-70b", llamaSource, 8192, &Decoder{80, 8192, 28672, 1024, 128256, 0, 0})
-	}},
+	{"bert-base", func() *Network { return bert(12, 768) }},
+	{"bert-large", func() *Network { return bert(24, 1024) }},
+	{"gpt2", func() *Network { return gpt2(12, 768) }},
+	{"gpt2-medium", func() *Network { return gpt2(24, 1024) }},
+	{"gpt2-large", func() *Network { return gpt2(36, 1280) }},
+	{"gpt2-xl", func() *Network { return gpt2(48, 1600) }},
+	{"llama2-7b", func() *Network { return llama(llamaSource, 4096, &Decoder{32, 4096, 11008, 4096, 32000, 0, 0}) }},
+	{"llama2-13b", func() *Network { return llama(llamaSource, 4096, &Decoder{40, 5120, 13824, 5120, 32000, 0, 0}) }},
+	{"llama2-70b", func() *Network { return llama(llamaSource, 4096, &Decoder{80, 8192, 28672, 1024, 32000, 0, 0}) }},
+	{"llama3-8b", func() *Network { return llama(llamaSource, 8192, &Decoder{32, 4096, 14336, 1024, 128256, 0, 0}) }},
+	{"llama3-70b", func() *Network { return llama(llamaSource, 8192, &Decoder{80, 8192, 28672, 1024, 128256, 0, 0}) }},
 	{"mixtral-8x7b", func() *Network {
-		return llama("mixtral-8x7b",
-			"Jiang et al. 2024, arXiv:2401.04088; parameters as in transformers' MixtralForCausalLM", 32768,
-			&Decoder{32, 4096, 14336, 1024, 32000, 8, 2})
+		return llama(mixtralSource, 32768, &Decoder{32, 4096, 14336, 1024, 32000, 8, 2})
 	}},
 }
 
@@ -139,7 +133,9 @@ func Decoders() (names []string) {
 func Named(name string) (*Network, error) {
 	for _, n := range networks {
 		if n.name == name {
-			return n.make(), nil
+			made := n.make()
+			made.Name = name
+			return made, nil
 		}
 	}
 	if near := configs.Nearest(name, Names()); len(near) > 0 {
@@ -153,7 +149,7 @@ func Uniform(parameters int64, blocks int) *Network {
 	n := &Network{Name: fmt.Sprintf("%d parameters", parameters), Source: "as given, in equal blocks"}
 	for i := range int64(blocks) {
 		share := parameters*(i+1)/int64(blocks) - parameters*i/int64(blocks)
-		n.Blocks = append(n.Blocks, Block{fmt.Sprintf("block%d", i), []Tensor{{"weight", share, share}}})
+		n.block("block%d", i).Tensors = []Tensor{{"weight", share, share}}
 	}
 	return n
 }

@@ -11,18 +11,17 @@ func (b *Block) embedding(name string, rows, columns int64) {
 
 // bert is BertForPreTraining without its pooler and heads for next sentences: BertForMaskedLM, whose decoder shares the
 // weight of the word embeddings.
-func bert(name string, depth int, hidden int64) *Network {
+func bert(depth int, hidden int64) *Network {
 	const words, positions = 30522, 512
-	n := &Network{Name: name, Tokens: 512,
+	n := &Network{Tokens: 512,
 		Source: "Devlin et al. 2018, arXiv:1810.04805; parameters as in transformers' BertForMaskedLM"}
-	e := Block{Name: "embeddings"}
+	e := n.block("embeddings")
 	e.embedding("word_embeddings", words, hidden)
 	e.embedding("position_embeddings", positions, hidden)
 	e.embedding("token_type_embeddings", 2, hidden)
 	e.norm("LayerNorm", hidden)
-	n.Blocks = append(n.Blocks, e)
 	for i := range depth {
-		b := Block{Name: fmt.Sprintf("layer%d", i)}
+		b := n.block("layer%d", i)
 		for _, part := range []string{"query", "key", "value", "attention.output"} {
 			b.linear(part, hidden, hidden)
 		}
@@ -30,39 +29,33 @@ func bert(name string, depth int, hidden int64) *Network {
 		b.linear("intermediate", hidden, 4*hidden)
 		b.linear("output", 4*hidden, hidden)
 		b.norm("LayerNorm", hidden)
-		n.Blocks = append(n.Blocks, b)
 	}
-	head := Block{Name: "head"}
+	head := n.block("head")
 	head.Tensors = append(head.Tensors, Tensor{"bias", words, words * hidden}) // the work is that of the shared weight
 	head.linear("dense", hidden, hidden)
 	head.norm("LayerNorm", hidden)
-	n.Blocks = append(n.Blocks, head)
 	return n
 }
 
 // gpt2 is GPT-2, whose output shares the weight of the word embeddings.
-func gpt2(name string, depth int, hidden int64) *Network {
+func gpt2(depth int, hidden int64) *Network {
 	const words, positions = 50257, 1024
-	n := &Network{Name: name, Tokens: positions,
-		Source: "Radford et al. 2019, GPT-2; parameters as in transformers' GPT2LMHeadModel"}
-	e := Block{Name: "embeddings"}
+	n := &Network{Tokens: positions, Source: "Radford et al. 2019, GPT-2; parameters as in transformers' GPT2LMHeadModel"}
+	e := n.block("embeddings")
 	e.embedding("wte", words, hidden)
 	e.embedding("wpe", positions, hidden)
-	n.Blocks = append(n.Blocks, e)
 	for i := range depth {
-		b := Block{Name: fmt.Sprintf("h%d", i)}
+		b := n.block("h%d", i)
 		b.norm("ln_1", hidden)
 		b.linear("attn.c_attn", hidden, 3*hidden)
 		b.linear("attn.c_proj", hidden, hidden)
 		b.norm("ln_2", hidden)
 		b.linear("mlp.c_fc", hidden, 4*hidden)
 		b.linear("mlp.c_proj", 4*hidden, hidden)
-		n.Blocks = append(n.Blocks, b)
 	}
-	head := Block{Name: "head"}
+	head := n.block("head")
 	head.norm("ln_f", hidden)
 	head.Tensors[0].Work = words * hidden // of the shared weight
-	n.Blocks = append(n.Blocks, head)
 	return n
 }
 
@@ -73,18 +66,19 @@ type Decoder struct {
 	Experts, TopK                                 int
 }
 
-const llamaSource = "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in " +
-	"transformers' LlamaForCausalLM"
+const (
+	llamaSource = "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in " +
+		"transformers' LlamaForCausalLM"
+	mixtralSource = "Jiang et al. 2024, arXiv:2401.04088; parameters as in transformers' MixtralForCausalLM"
+)
 
 // llama is a Llama 2 or 3, or a Mixtral: its MLP has a gate, and its output a weight of its own.
-func llama(name, source string, tokens int64, d *Decoder) *Network {
-	n := &Network{Name: name, Tokens: tokens, Source: source, Decoder: d}
-	e := Block{Name: "embeddings"}
-	e.embedding("embed_tokens", d.Words, d.Hidden)
-	n.Blocks = append(n.Blocks, e)
+func llama(source string, tokens int64, d *Decoder) *Network {
+	n := &Network{Tokens: tokens, Source: source, Decoder: d}
+	n.block("embeddings").embedding("embed_tokens", d.Words, d.Hidden)
 	scale := func(b *Block, name string) { b.Tensors = append(b.Tensors, Tensor{name + ".weight", d.Hidden, 0}) }
 	for i := range d.Layers {
-		b := Block{Name: fmt.Sprintf("layer%d", i)}
+		b := n.block("layer%d", i)
 		b.matrix("q_proj", d.Hidden, d.Hidden)
 		b.matrix("k_proj", d.Hidden, d.KeyValue)
 		b.matrix("v_proj", d.Hidden, d.KeyValue)
@@ -95,14 +89,12 @@ func llama(name, source string, tokens int64, d *Decoder) *Network {
 		for expert := range max(d.Experts, 1) {
 			b.mlp(d, expert)
 		}
-		scale(&b, "input_layernorm")
-		scale(&b, "post_attention_layernorm")
-		n.Blocks = append(n.Blocks, b)
+		scale(b, "input_layernorm")
+		scale(b, "post_attention_layernorm")
 	}
-	head := Block{Name: "head"}
-	scale(&head, "norm")
+	head := n.block("head")
+	scale(head, "norm")
 	head.matrix("lm_head", d.Hidden, d.Words)
-	n.Blocks = append(n.Blocks, head)
 	return n
 }
 

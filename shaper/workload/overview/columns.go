@@ -34,7 +34,7 @@ func DrawTogether(ix *workload.Index, levels [][]int32, rows int) *Picture {
 			name = p.Streams[c.stream]
 		}
 		picture.Ranks = append(picture.Ranks, p.Ranks[0])
-		picture.Columns = append(picture.Columns, columnName(p.Ranks, name))
+		picture.Columns = append(picture.Columns, p.Ranks.Text()+", "+name)
 	}
 	picture.Ranks = slices.Compact(picture.Ranks)
 	byLevel := map[int32]*Row{}

@@ -85,6 +85,17 @@ type callSum struct {
 	size         Range
 }
 
+func (s *stepSum) add(key callKey, c *callSum) {
+	sum := s.calls[key]
+	if sum == nil {
+		sum = &callSum{size: c.size}
+		s.calls[key] = sum
+	}
+	sum.calls += c.calls
+	sum.bytes += c.bytes
+	sum.size = Range{min(sum.size.Least, c.size.Least), max(sum.size.Most, c.size.Most)}
+}
+
 // Of sums up a workload.
 func Of(ix *workload.Index) *Summary {
 	w := ix.Workload
@@ -170,15 +181,8 @@ func sumProgram(ix *workload.Index, p *workload.Program) (steps []*stepSum, rest
 			if len(ix.Names) <= maxNames {
 				key.comm = ix.Names[ix.NameOf(part.Comm)]
 			}
-			sum := step.calls[key]
-			if sum == nil {
-				sum = &callSum{}
-				step.calls[key] = sum
-			}
 			size := part.Bytes(sizeOf(part.Comm))
-			sum.size.add(size, sum.calls == 0)
-			sum.calls++
-			sum.bytes += size
+			step.add(key, &callSum{1, size, Range{size, size}})
 		}
 	}
 	if busy {

@@ -3,6 +3,7 @@
 package overview
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type Row struct {
 func Draw(ix *workload.Index, p *workload.Program, rows int, toStep bool) *Picture {
 	d := &drawer{ix: ix, p: p, picture: &Picture{Ranks: p.Ranks}, level: make([]int, len(p.Calls))}
 	for _, name := range p.Streams {
-		d.picture.Columns = append(d.picture.Columns, columnName(p.Ranks, name))
+		d.picture.Columns = append(d.picture.Columns, p.Ranks.Text()+", "+name)
 	}
 	for i := range p.Calls {
 		c := &p.Calls[i]
@@ -51,14 +52,6 @@ func Draw(ix *workload.Index, p *workload.Program, rows int, toStep bool) *Pictu
 		d.picture.Rows, d.picture.More = d.picture.Rows[:rows], n-rows
 	}
 	return d.picture
-}
-
-// columnName names a stream of ranks that do the same.
-func columnName(ranks workload.Ranks, stream string) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d, %s", ranks[0], stream)
-	}
-	return fmt.Sprintf("ranks %s, %s", ranks, stream)
 }
 
 // drawer places the operations of a program.
@@ -139,11 +132,7 @@ func (d *drawer) text(c *workload.ProgramCall) string {
 func Describe(ix *workload.Index, ranks workload.Ranks, o *workload.Op) string {
 	switch o.Kind {
 	case workload.Calc:
-		text := o.Name
-		if text == "" {
-			text = "calc"
-		}
-		text += " " + duration(o.Nanos)
+		text := cmp.Or(o.Name, "calc") + " " + duration(o.Nanos)
 		if o.MaxNanos > o.Nanos {
 			text += " to " + duration(o.MaxNanos)
 		}
@@ -166,7 +155,7 @@ func Describe(ix *workload.Index, ranks workload.Ranks, o *workload.Op) string {
 
 func describeCall(ix *workload.Index, ranks workload.Ranks, o *workload.Op) string {
 	place, _ := ix.Place(o.Comm, ranks[0])
-	comm := ix.Comms[place.Comm]
+	comm := &ix.Comms[place.Comm]
 	size := units.Volume(uint64(o.Bytes(len(comm.Ranks))))
 	if o.Kind == workload.Coll {
 		return fmt.Sprintf("%s %s %s", o.Func, size, comm.Name)

@@ -17,8 +17,7 @@ func Totals(ix *workload.Index) []Call {
 		}
 		sums, ranks = append(sums, total(steps)), append(ranks, len(p.Ranks))
 	}
-	all := merge(sums, ranks)
-	return all.Calls
+	return merge(sums, ranks).Calls
 }
 
 // total is the sum of steps over communicators.
@@ -27,15 +26,7 @@ func total(steps []*stepSum) *stepSum {
 	for _, step := range steps {
 		for key, c := range step.calls {
 			key.comm = ""
-			sum := all.calls[key]
-			if sum == nil {
-				sum = &callSum{size: c.size}
-				all.calls[key] = sum
-			}
-			sum.calls += c.calls
-			sum.bytes += c.bytes
-			sum.size.add(c.size.Least, false)
-			sum.size.add(c.size.Most, false)
+			all.add(key, c)
 		}
 	}
 	return all

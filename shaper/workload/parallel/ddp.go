@@ -12,12 +12,7 @@ import (
 // DDP is data parallel training with PyTorch's DistributedDataParallel, or with one fused all-reduce as Horovod does it
 // with a large fusion buffer.
 type DDP struct {
-	Network *layers.Network
-	Ranks   int
-	Steps   int
-	Batch   int // samples of a rank
-	Compute Compute
-	Type    string // of the gradients
+	Training
 	// FirstBucket and BucketCap are the sizes in bytes at which the first bucket and each other one is full.
 	FirstBucket, BucketCap int64
 	// Fused is one all-reduce of all gradients after the backward pass.
@@ -55,13 +50,10 @@ func Buckets(n *layers.Network, elementSize, first, limit int64) (buckets []Buck
 
 // Workload makes the workload.
 func (d *DDP) Workload() (*workload.Workload, error) {
-	if err := checkJob(d.Ranks, d.Steps, d.Compute, d.Type); err != nil {
+	if err := d.check(); err != nil {
 		return nil, err
 	}
 	size, _ := workload.TypeSize(d.Type) // it is known
-	if d.Batch < 1 {
-		return nil, fmt.Errorf("batch %d: must be at least 1", d.Batch)
-	}
 	if d.FirstBucket < 1 || d.BucketCap < 1 {
 		return nil, fmt.Errorf("buckets of %d and %d bytes: must be at least 1", d.FirstBucket, d.BucketCap)
 	}
@@ -72,22 +64,13 @@ func (d *DDP) Workload() (*workload.Workload, error) {
 	if err := checkOps(2*len(buckets)+6, d.Steps); err != nil {
 		return nil, err
 	}
-	samples := float64(d.Batch) * float64(max(d.Network.Tokens, 1))
-	work := float64(workOf(buckets)) * samples
-	c := d.Compute.clock(work)
+	samples, work, c := d.clock()
 	j := newJob(fmt.Sprintf("ddp %s, %d ranks, batch %d", d.Network.Name, d.Ranks, d.Batch), d.Ranks,
 		d.Network.Note(), c.note, d.bucketNote(len(buckets)))
 	for range d.Steps {
 		d.step(j, c, buckets, work, samples)
 	}
 	return j.done()
-}
-
-func workOf(buckets []Bucket) (sum int64) {
-	for _, b := range buckets {
-		sum += b.Work
-	}
-	return sum
 }
 
 func (d *DDP) bucketNote(n int) string {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
-	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
 // DiLoCo is local SGD: each worker trains alone for InnerSteps steps, then the workers average by how much their
@@ -15,19 +14,16 @@ import (
 // (Douillard et al. 2025, arXiv:2501.18512): each part of the network has its own turn. With InnerSteps 1 it is data
 // parallel training.
 type DiLoCo struct {
-	Network *layers.Network
-	// Ranks is the number of ranks of all workers. A worker of several ranks reduces its gradients in each inner step, and
-	// each of its ranks exchanges its share of the parameters with the ranks at its place in the other workers.
-	Ranks, PerWorker int
-	// Rounds is how often all parameters are exchanged.
-	Rounds, InnerSteps int
+	// Training has the ranks of all workers, how often all parameters are exchanged (Steps), the batch and the
+	// computation of an inner step, and the type of the gradients within a worker.
+	Training
+	// PerWorker is the ranks of a worker. If it has several, it reduces its gradients in each inner step, and each of
+	// its ranks exchanges its share of the parameters with the ranks at its place in the other workers.
+	PerWorker, InnerSteps int
 	// Fragments are the parts of the network, of whole blocks. Their turns are InnerSteps / Fragments steps apart.
 	Fragments int
 	// Delay is for how many inner steps a worker goes on before it needs the result of an exchange. 0: it waits.
-	Delay   int
-	Batch   int     // samples of a rank in an inner step
-	Compute Compute // of an inner step
-	Type    string  // of the gradients within a worker
+	Delay int
 	// OuterBits are the bits of an element of the exchange: 32, 16, 8 or 4.
 	OuterBits int
 }
@@ -36,12 +32,10 @@ type DiLoCo struct {
 var outerTypes = map[int]string{32: "float32", 16: "bfloat16", 8: "uint8", 4: "uint8"}
 
 func (d *DiLoCo) validate() error {
-	if err := checkJob(d.Ranks, d.Rounds, d.Compute, d.Type); err != nil {
+	if err := d.check(); err != nil {
 		return err
 	}
 	switch {
-	case d.Batch < 1:
-		return fmt.Errorf("batch %d: must be at least 1", d.Batch)
 	case d.PerWorker < 1 || d.Ranks%d.PerWorker != 0:
 		return fmt.Errorf("%d ranks: must be a multiple of the ranks of a worker, %d", d.Ranks, d.PerWorker)
 	case d.InnerSteps < 1 || d.InnerSteps > 1_000_000:
@@ -57,7 +51,7 @@ func (d *DiLoCo) validate() error {
 		return fmt.Errorf("%d bits of an element of the exchange: must be 32, 16, 8 or 4", d.OuterBits)
 	}
 	perRound := int64(d.InnerSteps)*5 + int64(d.Fragments)
-	return checkOps(int(min(perRound, workload.MaxOps)), d.Rounds)
+	return checkOps(int(min(perRound, workload.MaxOps)), d.Steps)
 }
 
 // fragment is the elements of a part of the network: every Fragments-th block, as Streaming DiLoCo distributes them.
@@ -82,8 +76,7 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	_, work := batchWork(d.Network, d.Batch)
-	c := d.Compute.clock(work)
+	_, work, c := d.clock()
 	j := newJob(fmt.Sprintf("diloco %s, %d workers, %s", d.Network.Name, d.Ranks/d.PerWorker,
 		units.Count(d.InnerSteps, "inner step")), d.Ranks,
 		d.Network.Note(), c.note)
@@ -97,7 +90,7 @@ func (d *DiLoCo) Workload() (*workload.Workload, error) {
 	}
 	j.w.Head.Comms = list
 	run := dilocoRun{DiLoCo: d, job: j, due: map[int][]int{}}
-	for step := range d.Rounds * d.InnerSteps {
+	for step := range d.Steps * d.InnerSteps {
 		run.step(step, c, work)
 	}
 	return j.done()
@@ -121,7 +114,7 @@ func (d *DiLoCo) notes() []string {
 			fmt.Sprintf(
 				"end: no inner step comes after step %d, so nothing hides its exchange, and the job ends with it; in "+
 					"a longer job the next %s would",
-				d.Rounds*d.InnerSteps, units.Count(d.Delay, "inner step")))
+				d.Steps*d.InnerSteps, units.Count(d.Delay, "inner step")))
 	}
 	if d.OuterBits < 16 {
 		notes = append(notes,

@@ -6,37 +6,25 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
-	"github.com/ddlemu/ddlemu/shaper/workload/layers"
 )
 
 // FSDP is fully sharded data parallel training, as with PyTorch's FullyShardedDataParallel. Each block of the network
 // is a unit: its parameters are gathered before its forward and its backward pass, and its gradients are reduced and
 // scattered after the latter.
-type FSDP struct {
-	Network *layers.Network
-	Ranks   int
-	Steps   int
-	Batch   int // samples of a rank
-	Compute Compute
-	Type    string // of the parameters and gradients that are sent
-}
+type FSDP struct{ Training }
 
 // gatheredUnits is how many units are gathered at most, the one that computes included: PyTorch's limit_all_gathers.
 const gatheredUnits = 2
 
 // Workload makes the workload.
 func (f *FSDP) Workload() (*workload.Workload, error) {
-	if err := checkJob(f.Ranks, f.Steps, f.Compute, f.Type); err != nil {
+	if err := f.check(); err != nil {
 		return nil, err
-	}
-	if f.Batch < 1 {
-		return nil, fmt.Errorf("batch %d: must be at least 1", f.Batch)
 	}
 	if err := checkOps(5*len(f.Network.Blocks)+2, f.Steps); err != nil {
 		return nil, err
 	}
-	samples, work := batchWork(f.Network, f.Batch)
-	c := f.Compute.clock(work)
+	samples, _, c := f.clock()
 	j := newJob(fmt.Sprintf("fsdp %s, %d ranks, batch %d", f.Network.Name, f.Ranks, f.Batch), f.Ranks,
 		f.Network.Note(), c.note,
 		fmt.Sprintf(

@@ -3,6 +3,7 @@
 package parallel
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -40,24 +41,10 @@ func (g *GPT) Ranks() int { return g.TP * g.PP * g.DP }
 func (g *GPT) microBatches() int { return g.Batch / (g.DP * g.MicroBatch) }
 
 func (g *GPT) validate() error {
-	for _, size := range []struct {
-		name string
-		n    int64
-	}{
-		{"layers", g.Layers},
-		{"hidden", g.Hidden},
-		{"heads", g.Heads},
-		{"seq", g.Seq},
-		{"vocab", g.Vocab},
-		{"tp", int64(g.TP)},
-		{"pp", int64(g.PP)},
-		{"dp", int64(g.DP)},
-		{"batch", int64(g.Batch)},
-		{"micro-batch", int64(g.MicroBatch)},
-	} {
-		if size.n < 1 || size.n > 1<<24 {
-			return fmt.Errorf("%s %d: must be 1 to %d", size.name, size.n, 1<<24)
-		}
+	if err := cmp.Or(checkSize("layers", g.Layers), checkSize("hidden", g.Hidden), checkSize("heads", g.Heads),
+		checkSize("seq", g.Seq), checkSize("vocab", g.Vocab), checkSize("tp", g.TP), checkSize("pp", g.PP),
+		checkSize("dp", g.DP), checkSize("batch", g.Batch), checkSize("micro-batch", g.MicroBatch)); err != nil {
+		return err
 	}
 	if int64(g.TP)*int64(g.PP)*int64(g.DP) > workload.MaxRanks {
 		return fmt.Errorf("tp %d, pp %d and dp %d are more than %d ranks", g.TP, g.PP, g.DP, workload.MaxRanks)
@@ -86,21 +73,11 @@ func (g *GPT) validateShares() error {
 	if g.SequenceParallel {
 		sequenceShares = int64(g.TP)
 	}
-	for _, share := range []struct {
-		what string
-		n    int64
-		by   string
-		d    int64
-	}{
-		{"layers", g.Layers, "pp", int64(g.PP)},
-		{"hidden", g.Hidden, "heads", g.Heads},
-		{"heads", g.Heads, "tp", int64(g.TP)},
-		{"batch", int64(g.Batch), "dp * micro-batch", int64(g.DP) * int64(g.MicroBatch)},
-		{"seq", g.Seq, "tp, with sequence parallelism", sequenceShares},
-	} {
-		if share.n%share.d != 0 {
-			return fmt.Errorf("%s %d: must be a multiple of %s, %d", share.what, share.n, share.by, share.d)
-		}
+	if err := cmp.Or(checkShare("layers", g.Layers, "pp", int64(g.PP)), checkShare("hidden", g.Hidden, "heads", g.Heads),
+		checkShare("heads", g.Heads, "tp", int64(g.TP)),
+		checkShare("batch", int64(g.Batch), "dp * micro-batch", int64(g.DP)*int64(g.MicroBatch)),
+		checkShare("seq", g.Seq, "tp, with sequence parallelism", sequenceShares)); err != nil {
+		return err
 	}
 	if g.Experts == 0 {
 		if g.EP > 1 {

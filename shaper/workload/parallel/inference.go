@@ -3,6 +3,7 @@
 package parallel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,24 +50,11 @@ type InferenceCompute struct {
 
 func (f *Inference) validate() error {
 	d := &f.Decoder
-	for _, size := range []struct {
-		name string
-		n    int64
-	}{
-		{"layers", d.Layers},
-		{"hidden", d.Hidden},
-		{"intermediate", d.Intermediate},
-		{"kv", d.KeyValue},
-		{"vocab", d.Words},
-		{"tp", int64(f.TP)},
-		{"pp", int64(f.PP)},
-		{"ep", int64(f.EP)},
-		{"batch", int64(f.Batch)},
-		{"in-flight", int64(f.InFlight)},
-	} {
-		if size.n < 1 || size.n > 1<<24 {
-			return fmt.Errorf("%s %d: must be 1 to %d", size.name, size.n, 1<<24)
-		}
+	if err := cmp.Or(checkSize("layers", d.Layers), checkSize("hidden", d.Hidden),
+		checkSize("intermediate", d.Intermediate), checkSize("kv", d.KeyValue), checkSize("vocab", d.Words),
+		checkSize("tp", f.TP), checkSize("pp", f.PP), checkSize("ep", f.EP), checkSize("batch", f.Batch),
+		checkSize("in-flight", f.InFlight)); err != nil {
+		return err
 	}
 	if f.Prefill < 0 || f.Prefill > 1<<24 || f.Context < 0 || f.Context > 1<<24 || f.Decode < 0 ||
 		f.Decode > 1_000_000 {
@@ -93,8 +81,8 @@ func (f *Inference) validateShares() error {
 		return fmt.Errorf("tp %d, pp %d and ep %d are %d ranks, more than %d", f.TP, f.PP, f.EP, ranks,
 			workload.MaxRanks)
 	}
-	if d.Layers%int64(f.PP) != 0 {
-		return fmt.Errorf("layers %d: must be a multiple of pp, %d", d.Layers, f.PP)
+	if err := checkShare("layers", d.Layers, "pp", int64(f.PP)); err != nil {
+		return err
 	}
 	if d.Hidden%int64(f.TP) != 0 || d.Intermediate%int64(f.TP) != 0 {
 		return fmt.Errorf("hidden %d and intermediate %d: must be multiples of tp, %d", d.Hidden, d.Intermediate, f.TP)

@@ -349,7 +349,8 @@ func aicbLlama7B() *layers.Network {
 
 func zero(stage int) *ZeRO {
 	return &ZeRO{
-		Network: aicbLlama7B(), Ranks: 128, Steps: 1, Batch: 1, Compute: Compute{Step: time.Second}, Type: "float16",
+		Training: Training{Network: aicbLlama7B(), Ranks: 128, Steps: 1, Batch: 1, Compute: Compute{Step: time.Second},
+			Type: "float16"},
 		Stage:  stage,
 		Bucket: 1e9, GatherBucket: 1e9, Reduce: ReduceByAllReduce, Overlap: true, ReuseDistance: 1e9, Persist: 1e5,
 	}
@@ -458,9 +459,10 @@ func TestDiLoCo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		d := &DiLoCo{
-			Network:   layers.Uniform(int64(draw("parameters", 100, 1_000_000)), draw("blocks", 4, 20)),
-			PerWorker: draw("ranks of a worker", 1, 3), Rounds: draw("rounds", 1, 3),
-			Fragments: draw("fragments", 1, 4), Batch: 1, Compute: Compute{Step: time.Second}, Type: "bfloat16",
+			Training: Training{
+				Network: layers.Uniform(int64(draw("parameters", 100, 1_000_000)), draw("blocks", 4, 20)),
+				Steps:   draw("rounds", 1, 3), Batch: 1, Compute: Compute{Step: time.Second}, Type: "bfloat16"},
+			PerWorker: draw("ranks of a worker", 1, 3), Fragments: draw("fragments", 1, 4),
 			OuterBits: rapid.SampledFrom([]int{32, 16, 8, 4}).Draw(t, "bits"),
 		}
 		d.Ranks = d.PerWorker * draw("workers", 2, 4)
@@ -468,13 +470,13 @@ func TestDiLoCo(t *testing.T) {
 		d.Delay = draw("delay", 0, d.InnerSteps-1)
 		_, ix := checked(t, d)
 		got := sent(ix, d.Ranks-1)
-		exchanged := d.Network.Elements() * int64(d.OuterBits) / 8 / int64(d.PerWorker) * int64(d.Rounds)
-		if n := got["AllReduce outer"]; n < exchanged || n > exchanged+int64(d.Rounds*d.Fragments)*8 {
+		exchanged := d.Network.Elements() * int64(d.OuterBits) / 8 / int64(d.PerWorker) * int64(d.Steps)
+		if n := got["AllReduce outer"]; n < exchanged || n > exchanged+int64(d.Steps*d.Fragments)*8 {
 			t.Fatalf("%d bytes are exchanged, want %d", n, exchanged)
 		}
 		inner := int64(0)
 		if d.PerWorker > 1 {
-			inner = 2 * d.Network.Elements() * int64(d.Rounds*d.InnerSteps)
+			inner = 2 * d.Network.Elements() * int64(d.Steps*d.InnerSteps)
 		}
 		if got["AllReduce worker"] != inner {
 			t.Fatalf("%d bytes within a worker, want %d", got["AllReduce worker"], inner)
@@ -486,9 +488,9 @@ func TestDiLoCo(t *testing.T) {
 // and a note says so.
 func TestDiLoCoEnd(t *testing.T) {
 	d := &DiLoCo{
-		Network: layers.Uniform(1000, 4), Ranks: 2, PerWorker: 1, Rounds: 2, InnerSteps: 8, Fragments: 2, Delay: 2,
-		Batch:   1,
-		Compute: Compute{Step: time.Second}, Type: "bfloat16", OuterBits: 32,
+		Training: Training{Network: layers.Uniform(1000, 4), Ranks: 2, Steps: 2, Batch: 1,
+			Compute: Compute{Step: time.Second}, Type: "bfloat16"},
+		PerWorker: 1, InnerSteps: 8, Fragments: 2, Delay: 2, OuterBits: 32,
 	}
 	w, _ := checked(t, d)
 	step, begun, needed := 1, map[int]int{}, map[int]int{} // steps of exchanges, by their ids
@@ -529,8 +531,9 @@ func TestJobsRefused(t *testing.T) {
 	stage := func(f func(*ZeRO)) *ZeRO { z := zero(2); f(z); return z }
 	local := func(f func(*DiLoCo)) *DiLoCo {
 		d := &DiLoCo{
-			Network: layers.Uniform(100, 4), Ranks: 4, PerWorker: 1, Rounds: 1, InnerSteps: 4, Fragments: 1, Batch: 1,
-			Compute: Compute{Step: time.Second}, Type: "float32", OuterBits: 32,
+			Training: Training{Network: layers.Uniform(100, 4), Ranks: 4, Steps: 1, Batch: 1,
+				Compute: Compute{Step: time.Second}, Type: "float32"},
+			PerWorker: 1, InnerSteps: 4, Fragments: 1, OuterBits: 32,
 		}
 		f(d)
 		return d

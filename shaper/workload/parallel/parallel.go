@@ -42,6 +42,37 @@ func (c *Compute) validate() error {
 	return nil
 }
 
+// Training is data parallel training.
+type Training struct {
+	Network *layers.Network
+	Ranks   int
+	Steps   int
+	Batch   int // samples of a rank in a step
+	Compute Compute
+	Type    string // of the gradients, and of the parameters if these are sent
+}
+
+// check refuses training of which no job can be made.
+func (t *Training) check() error {
+	if err := checkJob(t.Ranks, t.Steps, t.Compute, t.Type); err != nil {
+		return err
+	}
+	if t.Batch < 1 {
+		return fmt.Errorf("batch %d: must be at least 1", t.Batch)
+	}
+	return nil
+}
+
+// clock returns how many samples a rank computes in a step, a token of a sequence being one, their multiplications in
+// a forward pass of all blocks, and the clock of these.
+func (t *Training) clock() (samples, multiplications float64, c clock) {
+	samples = float64(t.Batch) * float64(max(t.Network.Tokens, 1))
+	for i := range t.Network.Blocks {
+		multiplications += float64(t.Network.Blocks[i].Work()) * samples
+	}
+	return samples, multiplications, t.Compute.clock(multiplications)
+}
+
 // clock converts multiplications to time.
 type clock struct {
 	perMultiplication float64 // ns
@@ -67,16 +98,6 @@ func (c *Compute) clock(all float64) clock {
 			"computation: 6 floating point operations for each multiplication of a forward pass, at %g of %g TFLOPS",
 			c.MFU, c.FLOPS/1e12),
 	}
-}
-
-// batchWork is how many samples a rank computes in a step, a token of a sequence being one, and their multiplications
-// in a forward pass of all blocks.
-func batchWork(n *layers.Network, batch int) (samples, multiplications float64) {
-	samples = float64(batch) * float64(max(n.Tokens, 1))
-	for i := range n.Blocks {
-		multiplications += float64(n.Blocks[i].Work()) * samples
-	}
-	return samples, multiplications
 }
 
 func (c clock) forward(multiplications float64) int64 {
@@ -171,6 +192,22 @@ func checkSteps(ranks, steps int) error {
 func checkJob(ranks, steps int, c Compute, typ string) error {
 	_, err := workload.TypeSize(typ)
 	return cmp.Or(checkSteps(ranks, steps), c.validate(), err)
+}
+
+// checkSize refuses a size that no job has.
+func checkSize[N int | int64](name string, n N) error {
+	if n < 1 || n > 1<<24 {
+		return fmt.Errorf("%s %d: must be 1 to %d", name, n, 1<<24)
+	}
+	return nil
+}
+
+// checkShare refuses a number that cannot be shared equally.
+func checkShare(what string, n int64, by string, shares int64) error {
+	if n%shares != 0 {
+		return fmt.Errorf("%s %d: must be a multiple of %s, %d", what, n, by, shares)
+	}
+	return nil
 }
 
 // checkProduct refuses sizes whose product is no size of a call, so that later products do not overflow.

@@ -82,9 +82,9 @@ func TestBucketsOfResNet50(t *testing.T) {
 
 func ddp(t tester) *DDP {
 	return &DDP{
-		Network: network(t, "resnet50"), Ranks: 4, Steps: 2, Batch: 64,
-		Compute: Compute{Step: 252900 * time.Microsecond},
-		Type:    "float32", FirstBucket: 1 << 20, BucketCap: 25 << 20, Overlap: true, Buffers: true,
+		Training: Training{Network: network(t, "resnet50"), Ranks: 4, Steps: 2, Batch: 64,
+			Compute: Compute{Step: 252900 * time.Microsecond}, Type: "float32"},
+		FirstBucket: 1 << 20, BucketCap: 25 << 20, Overlap: true, Buffers: true,
 	}
 }
 
@@ -139,8 +139,8 @@ func TestComputeOfRate(t *testing.T) {
 
 func TestFSDP(t *testing.T) {
 	n := network(t, "gpt2")
-	_, ix := checked(t, &FSDP{Network: n, Ranks: 8, Steps: 2, Batch: 1, Compute: Compute{Step: time.Second},
-		Type: "bfloat16"})
+	_, ix := checked(t, &FSDP{Training{Network: n, Ranks: 8, Steps: 2, Batch: 1, Compute: Compute{Step: time.Second},
+		Type: "bfloat16"}})
 	sum := func(fn workload.Func) (all int64) {
 		for _, c := range counts(ix, 0, fn) {
 			all += c

@@ -13,13 +13,8 @@ import (
 // (deepspeed/runtime/zero: stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py). Stage 1 shares the state of
 // the optimizer among the ranks, stage 2 the gradients too, stage 3 the parameters too.
 type ZeRO struct {
-	Network *layers.Network
-	Ranks   int
-	Steps   int
-	Batch   int // samples of a rank
-	Compute Compute
-	Type    string // of the parameters and gradients that are sent
-	Stage   int
+	Training
+	Stage int
 	// Bucket is reduce_bucket_size and GatherBucket allgather_bucket_size of stages 1 and 2, in elements.
 	Bucket, GatherBucket int64
 	// Reduce is what stages 1 and 2 call for a bucket: ReduceByAllReduce, ReduceToOwners or ReduceByScatter.
@@ -47,12 +42,10 @@ const (
 func ReduceKinds() []string { return []string{ReduceByAllReduce, ReduceToOwners, ReduceByScatter} }
 
 func (z *ZeRO) validate() error {
-	if err := checkJob(z.Ranks, z.Steps, z.Compute, z.Type); err != nil {
+	if err := z.check(); err != nil {
 		return err
 	}
 	switch {
-	case z.Batch < 1:
-		return fmt.Errorf("batch %d: must be at least 1", z.Batch)
 	case z.Stage < 1 || z.Stage > 3:
 		return fmt.Errorf("stage %d: must be 1, 2 or 3", z.Stage)
 	case z.Bucket < 1 || z.GatherBucket < 1:
@@ -80,8 +73,7 @@ func (z *ZeRO) Workload() (*workload.Workload, error) {
 	if err := z.validate(); err != nil {
 		return nil, err
 	}
-	samples, work := batchWork(z.Network, z.Batch)
-	c := z.Compute.clock(work)
+	samples, work, c := z.clock()
 	j := newJob(fmt.Sprintf("zero-%d %s, %d ranks, batch %d", z.Stage, z.Network.Name, z.Ranks, z.Batch), z.Ranks,
 		z.Network.Note(), c.note)
 	j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, z.notes()...)

@@ -5,6 +5,7 @@ package rewrite
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -83,19 +84,10 @@ func (c *cutter) op(o *workload.Op) (out []workload.Op) {
 	if len(out) == 1 && len(o.Ranks) == 0 {
 		out[0].Ranks = nil // still all ranks that can call it, unless it is no call any more
 		if out[0].Kind != o.Kind {
-			out[0].Ranks = c.left(c.ix.RanksOf(o))
+			out[0].Ranks = slices.DeleteFunc(slices.Clone(c.ix.RanksOf(o)), func(r int) bool { return r >= c.n })
 		}
 	}
 	return out
-}
-
-func (c *cutter) left(ranks workload.Ranks) (left workload.Ranks) {
-	for _, rank := range ranks {
-		if rank < c.n {
-			left = append(left, rank)
-		}
-	}
-	return left
 }
 
 // of is an operation as one rank makes it, without ranks, and a key that is the same for the same operation.
@@ -153,17 +145,13 @@ func (c *cutter) call(o *workload.Op, rank int, key *[]byte) bool {
 		}
 		return true
 	}
-	peer := o.Peer
-	if o.Relative {
-		old := len(at)
-		peer = ((int(place.At)+o.Peer)%old + old) % old
-	}
-	if peer = int(at[peer]); peer < 0 {
+	peer := int(at[o.PeerOf(int(place.At), len(at))])
+	if peer < 0 {
 		c.ends++
 		(*key)[len(*key)-1] = 0
 		return false
 	}
-	if me := int(at[place.At]); o.Relative && ((me+o.Peer)%size+size)%size != peer {
+	if o.Relative && o.PeerOf(int(at[place.At]), size) != peer {
 		o.Relative = false
 	}
 	if !o.Relative {

@@ -248,13 +248,9 @@ func (p Replacement) apply(ix *workload.Index) ([]workload.Op, error) {
 	var out []workload.Op
 	for i := range ix.Workload.Ops {
 		o := ix.Workload.Ops[i]
-		if o.Kind == workload.Group {
-			for _, part := range o.Ops {
-				if part.Func == p.From {
-					return nil, &workload.LineError{Line: workload.Line(i), Err: fmt.Errorf(
-						"this %s is in a group, whose calls have no order: it cannot be replaced by two", p.From)}
-				}
-			}
+		if slices.ContainsFunc(o.Ops, func(part workload.Op) bool { return part.Func == p.From }) {
+			return nil, &workload.LineError{Line: workload.Line(i), Err: fmt.Errorf(
+				"this %s is in a group, whose calls have no order: it cannot be replaced by two", p.From)}
 		}
 		if o.Func != p.From {
 			out = append(out, o)

@@ -247,7 +247,8 @@ func TestRewrittenJobs(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := parallel.DDP{
-			Network: n, Ranks: 4, Steps: 2, Batch: 8, Compute: parallel.Compute{Step: time.Second}, Type: "float32",
+			Training: parallel.Training{Network: n, Ranks: 4, Steps: 2, Batch: 8,
+				Compute: parallel.Compute{Step: time.Second}, Type: "float32"},
 			FirstBucket: 1, BucketCap: rapid.Int64Range(1, 1<<24).Draw(t, "from"),
 			Overlap: rapid.Bool().Draw(t, "overlap"), Buffers: rapid.Bool().Draw(t, "buffers"),
 		}

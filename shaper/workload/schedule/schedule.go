@@ -60,15 +60,9 @@ func ParseCollective(text string) (Collective, error) {
 func Names(all []Collective) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
-		switch c {
-		case AllReduce:
-			names[i] = "all_reduce"
-		case AllGather:
-			names[i] = "all_gather"
-		case ReduceScatter:
-			names[i] = "reduce_scatter"
-		default:
-			names[i] = string(c)
+		names[i] = string(c)
+		if coll, ok := c.NCCL(); ok {
+			names[i] = coll.String()
 		}
 	}
 	return names
@@ -146,53 +140,50 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop", "signal", "wait"}
+// kindsOf are MSCCL's words for the kinds, and what steps of each do.
+var kindsOf = [kinds]struct {
+	name                           string
+	sends, receives, reads, writes bool
+}{
+	SendStep:           {name: "s", sends: true, reads: true},
+	RecvStep:           {name: "r", receives: true, writes: true},
+	RecvCopySend:       {name: "rcs", sends: true, receives: true, writes: true},
+	RecvReduceSend:     {name: "rrs", sends: true, receives: true, reads: true},
+	RecvReduceCopy:     {name: "rrc", receives: true, reads: true, writes: true},
+	RecvReduceCopySend: {name: "rrcs", sends: true, receives: true, reads: true, writes: true},
+	CopyStep:           {name: "cpy", reads: true, writes: true},
+	ReduceStep:         {name: "re", reads: true, writes: true},
+	NopStep:            {name: "nop"},
+	SignalStep:         {name: "signal", sends: true},
+	WaitStep:           {name: "wait", receives: true},
+}
 
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string { return kindsOf[k].name }
 
 // ParseKind reads MSCCL's word for a kind.
 func ParseKind(text string) (Kind, bool) {
-	for k, name := range kindNames[:SignalStep] {
-		if name == text {
-			return Kind(k), true
+	for k := range SignalStep {
+		if kindsOf[k].name == text {
+			return k, true
 		}
 	}
 	return 0, false
 }
 
 // Sends says whether the step sends.
-func (k Kind) Sends() bool {
-	return k == SendStep || k == RecvCopySend || k == RecvReduceSend || k == RecvReduceCopySend || k == SignalStep
-}
+func (k Kind) Sends() bool { return kindsOf[k].sends }
 
 // Receives says whether the step receives.
-func (k Kind) Receives() bool { return k >= RecvStep && k <= RecvReduceCopySend || k == WaitStep }
+func (k Kind) Receives() bool { return kindsOf[k].receives }
 
 // WithoutData says whether the message of the step has no data. Both ends count it as one chunk.
 func (k Kind) WithoutData() bool { return k == SignalStep || k == WaitStep }
 
 // ReadsSource says whether the step reads its source.
-func (k Kind) ReadsSource() bool {
-	switch k {
-	case SendStep, RecvReduceSend, RecvReduceCopy, RecvReduceCopySend, CopyStep, ReduceStep:
-		return true
-	}
-	return false
-}
+func (k Kind) ReadsSource() bool { return kindsOf[k].reads }
 
 // WritesTarget says whether the step writes its destination.
-func (k Kind) WritesTarget() bool {
-	switch k {
-	case RecvStep, RecvCopySend, RecvReduceCopy, RecvReduceCopySend, CopyStep, ReduceStep:
-		return true
-	}
-	return false
-}
-
-// Reduces says whether the step adds.
-func (k Kind) Reduces() bool {
-	return k == RecvReduceSend || k == RecvReduceCopy || k == RecvReduceCopySend || k == ReduceStep
-}
+func (k Kind) WritesTarget() bool { return kindsOf[k].writes }
 
 // Ref is a chunk of a buffer.
 type Ref struct {

@@ -96,7 +96,7 @@ func runWorkloadConvert(ctx context.Context, g *cli.Global, o *workloadConvertOp
 		return err
 	}
 	defer done()
-	follow := input.Follow(input.Until(ctx, in), func(part float64) { show.Part("reading", part) })
+	follow := input.Follow(ctx, in, func(part float64) { show.Part("reading", part) })
 	w, err := formats.Read(follow, formats.Kind(o.From),
 		input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type, MaxOps: o.MaxOps})
 	if err != nil {

@@ -142,6 +142,12 @@ func (o *networkOptions) network() (*layers.Network, error) {
 	return n, nil
 }
 
+// training is the training of a network that the flags describe.
+func (o *networkOptions) training(n *layers.Network) parallel.Training {
+	return parallel.Training{Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(),
+		Type: o.Type}
+}
+
 type makeDDPOptions struct {
 	networkOptions
 	FirstBucket, BucketCap sizeFlag
@@ -189,8 +195,7 @@ func runMakeDDP(_ context.Context, g *cli.Global, o *makeDDPOptions) error {
 		return err
 	}
 	return o.write(g, &parallel.DDP{
-		Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(), Type: o.Type,
-		FirstBucket: int64(o.FirstBucket), BucketCap: int64(o.BucketCap), Fused: o.Fused,
+		Training: o.training(n), FirstBucket: int64(o.FirstBucket), BucketCap: int64(o.BucketCap), Fused: o.Fused,
 		Overlap: o.Overlap == "backward", Buffers: !o.NoBuffers && !o.Fused,
 	})
 }
@@ -221,6 +226,5 @@ func runMakeFSDP(_ context.Context, g *cli.Global, o *networkOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.write(g, &parallel.FSDP{Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(),
-		Type: o.Type})
+	return o.write(g, &parallel.FSDP{Training: o.training(n)})
 }

@@ -72,9 +72,7 @@ func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
 		return err
 	}
 	job := o.ZeRO
-	job.Network, job.Ranks, job.Steps, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps,
-		o.networkOptions.Batch
-	job.Compute, job.Type, job.Overlap = o.compute(), o.networkOptions.Type, !o.NoOverlap
+	job.Training, job.Overlap = o.training(n), !o.NoOverlap
 	return o.write(g, &job)
 }
 
@@ -125,8 +123,6 @@ func runMakeDiLoCo(_ context.Context, g *cli.Global, o *makeDiLoCoOptions) error
 		return err
 	}
 	job := o.DiLoCo
-	job.Network, job.Ranks, job.Rounds, job.Batch = n, o.networkOptions.Ranks, o.networkOptions.Steps,
-		o.networkOptions.Batch
-	job.Compute, job.Type, job.OuterBits = o.compute(), o.networkOptions.Type, o.OuterBits
+	job.Training, job.OuterBits = o.training(n), o.OuterBits
 	return o.write(g, &job)
 }

@@ -93,7 +93,7 @@ func label(o *workload.Op) string {
 // call writes the nodes of a call, and returns those at which it ends. A call within a rank has none, nor has a
 // collective of no elements, which NCCL discards.
 func (p *printer) call(o *workload.Op, depends []uint64) ([]uint64, error) {
-	c := p.comms.Of(o.Comm, p.rank)
+	c, _ := p.ix.CommOf(o.Comm, p.rank)
 	size, err := workload.TypeSize(o.Type)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (p *printer) collective(o *workload.Op, c *workload.Comm, bytes int64, depe
 		bytes *= int64(len(c.Ranks))
 	}
 	more := appendAttribute(nil, nodeAttribute, "comm_type", 9, "", uint64(slices.Index(functions, o.Func)))
-	if len(c.Ranks) < p.ranks {
+	if len(c.Ranks) < p.ix.Workload.Head.Ranks {
 		more = appendAttribute(more, nodeAttribute, "pg_name", attributeText, p.groups[c], 0)
 	}
 	more = appendAttribute(more, nodeAttribute, "comm_size", 9, "", uint64(bytes))
@@ -175,13 +175,14 @@ func (p *printer) message(o *workload.Op, kind nodeType, peer int, bytes int64, 
 	if bytes == 0 {
 		bytes = emptyBytes
 	}
+	c, _ := p.ix.CommOf(o.Comm, p.rank)
 	src, dst := p.rank, peer
 	if kind == receiveNode {
 		src, dst = dst, src
 	}
 	more := appendAttribute(nil, nodeAttribute, "comm_src", 7, "", uint64(src))
 	more = appendAttribute(more, nodeAttribute, "comm_dst", 7, "", uint64(dst))
-	more = appendAttribute(more, nodeAttribute, "comm_tag", 7, "", p.tags[p.comms.Of(o.Comm, p.rank)])
+	more = appendAttribute(more, nodeAttribute, "comm_tag", 7, "", p.tags[c])
 	more = appendAttribute(more, nodeAttribute, "comm_size", 9, "", uint64(bytes))
 	return p.node(label(o), kind, depends, more)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // memory is files in memory.
@@ -130,8 +131,8 @@ func TestWriteRead(t *testing.T) {
 		if d := cmp.Diff(w.Head, got.Head); d != "" {
 			t.Errorf("head: %s", d)
 		}
-		want, _ := perrank.Split(w)
-		have, err := perrank.Split(got)
+		want, _ := perranktest.Split(w)
+		have, err := perranktest.Split(got)
 		if err != nil || cmp.Diff(want, have) != "" {
 			t.Errorf("%v %s", err, cmp.Diff(want, have))
 		}
@@ -194,7 +195,7 @@ func TestOwnFieldsOfChakra(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(got)
+	lists, err := perranktest.Split(got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func TestReceiveAfterSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -72,7 +72,7 @@ func (t *trace) readGraph(j *input.JSON, limit *input.Limit) error {
 				return limit.Add()
 			})
 		case "ngpus":
-			var n integer
+			var n input.Integer
 			err := j.Decode(&n)
 			t.world = int(min(max(n, 0), workload.MaxRanks))
 			return err
@@ -107,50 +107,22 @@ func (t *trace) add(m *document, first bool) error {
 	return nil
 }
 
-// integer is a number that protobuf writes as a text if it has 64 bits.
-type integer int64
-
-func (i *integer) UnmarshalJSON(data []byte) error {
-	text := strings.Trim(string(data), `"`)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		*i = integer(n)
-		return nil
-	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		*i = integer(n)
-		return nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return fmt.Errorf("%s is no number", data)
-	}
-	*i = integer(f)
-	return nil
-}
-
 // jsonNode is a Node with the names of json_format, and with the names of the schema (preserving_proto_field_name).
 type jsonNode struct {
-	ID            integer   `json:"id"`
-	Name          string    `json:"name"`
-	Type          enum      `json:"type"`
-	After         []integer `json:"dataDeps"`
-	AfterAsNamed  []integer `json:"data_deps"`
-	Micros        integer   `json:"durationMicros"`
-	MicrosAsNamed integer   `json:"duration_micros"`
+	ID            input.Integer   `json:"id"`
+	Name          string          `json:"name"`
+	Type          input.Text      `json:"type"`
+	After         []input.Integer `json:"dataDeps"`
+	AfterAsNamed  []input.Integer `json:"data_deps"`
+	Micros        input.Integer   `json:"durationMicros"`
+	MicrosAsNamed input.Integer   `json:"duration_micros"`
 	Inputs        struct {
 		Values string `json:"values"`
 	} `json:"inputs"`
 }
 
-// enum is a value of an enumeration: its name, or its number.
-type enum string
-
-func (e *enum) UnmarshalJSON(data []byte) error {
-	*e = enum(strings.Trim(string(data), `"`))
-	return nil
-}
-
-var nodeTypes = map[enum]nodeType{
+// nodeTypes are the types of nodes by their names. A file may have their numbers.
+var nodeTypes = map[input.Text]nodeType{
 	"METADATA_NODE": metadataNode, "MEM_LOAD_NODE": loadNode, "MEM_STORE_NODE": storeNode, "COMP_NODE": computeNode,
 	"COMM_SEND_NODE": sendNode, "COMM_RECV_NODE": receiveNode, "COMM_COLL_NODE": collectiveNode, "INVALID_NODE": 0,
 	"": 0,
@@ -199,9 +171,9 @@ func (a jsonAttribute) set(to attributes) {
 				to.setFalse(name)
 			}
 		case "boolVal", "bool_val":
-			to.setNumber(name, bit(string(raw) == "true"))
+			to.setNumber(name, int64(units.Bit(string(raw) == "true")))
 		default:
-			var n integer
+			var n input.Integer
 			if json.Unmarshal(raw, &n) == nil {
 				to.setNumber(name, int64(n))
 			}
@@ -209,25 +181,18 @@ func (a jsonAttribute) set(to attributes) {
 	}
 }
 
-func bit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // graphNode is a node of a workload_graph. A key that is absent is no attribute of the node.
 type graphNode struct {
-	ID     integer   `json:"Id"`
-	Name   string    `json:"Name"`
-	Type   integer   `json:"NodeType"`
-	After  []integer `json:"data_deps"`
-	Micros integer   `json:"runtime"`
-	OnCPU  bool      `json:"is_cpu_op"`
-	Comm   *integer  `json:"comm_type"`
-	Size   *integer  `json:"comm_size"`
-	From   *integer  `json:"comm_src"`
-	To     *integer  `json:"comm_dst"`
+	ID     input.Integer   `json:"Id"`
+	Name   string          `json:"Name"`
+	Type   input.Integer   `json:"NodeType"`
+	After  []input.Integer `json:"data_deps"`
+	Micros input.Integer   `json:"runtime"`
+	OnCPU  bool            `json:"is_cpu_op"`
+	Comm   *input.Integer  `json:"comm_type"`
+	Size   *input.Integer  `json:"comm_size"`
+	From   *input.Integer  `json:"comm_src"`
+	To     *input.Integer  `json:"comm_dst"`
 }
 
 func (g *graphNode) node() *node {
@@ -235,8 +200,8 @@ func (g *graphNode) node() *node {
 	for _, d := range g.After {
 		n.after = append(n.after, uint64(d))
 	}
-	n.numbers[onCPU], n.has[onCPU] = bit(g.OnCPU), true
-	for at, v := range map[numberAttribute]*integer{commType: g.Comm, commSize: g.Size, commSource: g.From,
+	n.numbers[onCPU], n.has[onCPU] = int64(units.Bit(g.OnCPU)), true
+	for at, v := range map[numberAttribute]*input.Integer{commType: g.Comm, commSize: g.Size, commSource: g.From,
 		commDestination: g.To} {
 		if v != nil {
 			n.numbers[at], n.has[at] = int64(*v), true

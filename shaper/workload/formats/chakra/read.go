@@ -57,14 +57,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms,
-		Source: j.source(traces)}}
-	if len(traces) == 1 {
-		w.Ops = lists[0]
-	} else {
-		w.Ops = perrank.Join(lists, j.comms.Comms)
-	}
-	return w, nil
+	return perrank.Workload(j.ranks, lists, j.comms.Comms, j.source(traces)), nil
 }
 
 // rankOfName finds the rank in a file's name.

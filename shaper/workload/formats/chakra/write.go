@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -30,7 +29,7 @@ const GroupsEnding = ".groups.json"
 // All nodes are computations, sends, receives, and collectives of the functions that ASTRA-sim has: it ends at a node
 // of any other kind. What has no node, such as the end of a step, is in the attributes of the next one.
 func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, error)) error {
-	split, err := perrank.NewSplitter(w)
+	ix, err := w.Index()
 	if err != nil {
 		return err
 	}
@@ -38,13 +37,15 @@ func Write(w *workload.Workload, create func(ending string) (io.WriteCloser, err
 	if err != nil {
 		return err
 	}
-	groups, tags := groupsOf(w, split), map[*workload.Comm]uint64{}
-	for i := range split.Comms {
-		tags[&split.Comms[i]] = uint64(i)
+	groups, tags := groupsOf(ix), map[*workload.Comm]uint64{}
+	for i := range ix.Comms {
+		tags[&ix.Comms[i]] = uint64(i)
 	}
 	for r := range w.Head.Ranks {
 		err := writeFile(create, fmt.Sprintf(".%d.et", r), func(out io.Writer) error {
-			return newPrinter(out, r, w.Head.Ranks, split.Index, groups, tags).write(head, split.Rank(r))
+			p := &printer{out: out, rank: r, ix: ix, groups: groups, tags: tags, order: perrank.NewOrder[uint64](),
+				excess: map[string]int64{}}
+			return p.write(head)
 		})
 		if err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
@@ -74,19 +75,18 @@ func writeFile(create func(string) (io.WriteCloser, error), ending string, write
 
 // groupsOf are the process groups by their communicators: communicators of some of the ranks, with collectives. Their
 // names are the numbers from 1, because ASTRA-sim takes 0 for all ranks.
-func groupsOf(w *workload.Workload, split *perrank.Splitter) map[*workload.Comm]string {
-	called := map[string]bool{}
-	for i := range w.Ops {
-		for part := range w.Ops[i].Parts() {
-			called[part.Comm] = called[part.Comm] || part.Kind == workload.Coll && nodesOf(part.Func) == oneNode
+func groupsOf(ix *workload.Index) map[*workload.Comm]string {
+	called := make([]bool, len(ix.Names))
+	for i := range ix.Workload.Ops {
+		for part := range ix.Workload.Ops[i].Parts() {
+			if part.Kind == workload.Coll && nodesOf(part.Func) == oneNode {
+				called[ix.NameOf(part.Comm)] = true
+			}
 		}
 	}
-	if len(split.Index) == 1 { // an operation need not name it
-		called[split.Comms[0].Name] = called[split.Comms[0].Name] || called[""]
-	}
 	groups := map[*workload.Comm]string{}
-	for i := range split.Comms {
-		if c := &split.Comms[i]; called[c.Name] && len(c.Ranks) > 1 && len(c.Ranks) < w.Head.Ranks {
+	for i := range ix.Comms {
+		if c := &ix.Comms[i]; called[ix.NameOf(c.Name)] && len(c.Ranks) > 1 && len(c.Ranks) < ix.Workload.Head.Ranks {
 			groups[c] = strconv.Itoa(len(groups) + 1)
 		}
 	}
@@ -95,11 +95,11 @@ func groupsOf(w *workload.Workload, split *perrank.Splitter) map[*workload.Comm]
 
 // printer writes the nodes of a rank.
 type printer struct {
-	out         io.Writer
-	rank, ranks int
-	comms       perrank.Index
-	groups      map[*workload.Comm]string // pg_name
-	tags        map[*workload.Comm]uint64 // of messages: those of a communicator match in order
+	out    io.Writer
+	rank   int
+	ix     *workload.Index
+	groups map[*workload.Comm]string // pg_name
+	tags   map[*workload.Comm]uint64 // of messages: those of a communicator match in order
 
 	order *perrank.Order[uint64] // of node ids
 	// of each stream: ns by which the durations in us are too short so far, at most half a us
@@ -111,20 +111,12 @@ type printer struct {
 	own     string            // the operation of the next node
 }
 
-func newPrinter(out io.Writer, rank, ranks int, comms perrank.Index, groups map[*workload.Comm]string,
-	tags map[*workload.Comm]uint64) *printer {
-	return &printer{
-		out: out, rank: rank, ranks: ranks, comms: comms, groups: groups, tags: tags,
-		order: perrank.NewOrder[uint64](), excess: map[string]int64{},
-	}
-}
-
-func (p *printer) write(head []byte, ops iter.Seq2[workload.Op, error]) error {
+func (p *printer) write(head []byte) error {
 	var b []byte
 	b = protowire.AppendTag(b, headVersion, protowire.BytesType)
 	b = protowire.AppendString(b, version)
 	p.held = appendAttribute(b, headAttribute, attrHead, attributeText, string(head), 0)
-	for o, err := range ops {
+	for o, err := range perrank.OfRank(p.ix, p.rank) {
 		if err != nil {
 			return err
 		}

@@ -167,7 +167,8 @@ func (b *builder) entry(g *Group, e *Entry, shared *common, size int) ([]workloa
 
 // op is the operation of a call with so many elements; false if it is left out.
 func (b *builder) op(g *Group, e *Entry, shared *common, size int, in, out int64) (workload.Op, bool) {
-	c := pytorch.Call{Name: e.Func.Name, DType: cmp.Or(e.In.Type(), e.Out.Type()), Peer: e.peer()}
+	_, peer := e.ends()
+	c := pytorch.Call{Name: e.Func.Name, DType: cmp.Or(e.In.Type(), e.Out.Type()), Peer: peer}
 	c.Group = pytorch.Group{Name: g.Name, Ranks: g.Ranks, Size: size}
 	switch {
 	case c.Foreign():
@@ -235,12 +236,4 @@ func oneOf(a, b int64) int64 {
 		return a
 	}
 	return b
-}
-
-// peer is the other rank of a send or a receive.
-func (e *Entry) peer() int {
-	if e.Func.Name == "send" {
-		return e.Func.To
-	}
-	return e.Func.From
 }

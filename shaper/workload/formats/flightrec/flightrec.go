@@ -11,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
 // Read makes a workload of the dumps of all ranks of a job, or of the dump of one rank, which then stands for all.
@@ -33,14 +34,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	if len(c.comms.Comms) == 0 && j.World > 1 {
 		return nil, fmt.Errorf("%s: no call of a process group is understood%s", j.Dumps[0].File, c.why())
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.World, Comms: c.comms.Comms}}
-	if c.single {
-		w.Ops = lists[0]
-	} else {
-		w.Ops = perrank.Join(lists, c.comms.Comms)
-	}
-	w.Head.Source = c.source()
-	return w, nil
+	return perrank.Workload(j.World, lists, c.comms.Comms, c.source()), nil
 }
 
 // converter makes a workload of a job.
@@ -56,10 +50,8 @@ type converter struct {
 
 // common is what all ranks of a launch share.
 type common struct {
-	group *Group
 	root  int   // in the group
 	count int64 // of an all-to-all with parts of different sizes; 0 for others
-	peer  bool  // a send or a receive, which has its other half
 }
 
 // left counts what a workload leaves out or does not know.
@@ -79,8 +71,7 @@ func (c *converter) check() error {
 		c.unread += d.Unread
 	}
 	file := c.Dumps[0].File
-	switch {
-	case calls == 0:
+	if calls == 0 {
 		return fmt.Errorf("%s: no call: the flight recorder was empty (TORCH_FR_BUFFER_SIZE sets its size)", file)
 	}
 	for _, g := range c.Groups {
@@ -107,16 +98,8 @@ func (c *converter) check() error {
 	if len(c.Dumps) == c.World || c.single && c.options.OneForAll {
 		return nil
 	}
-	var missing workload.Ranks
-	for r := range c.World {
-		if !slices.ContainsFunc(c.Dumps, func(d *Dump) bool { return d.Rank == r }) {
-			missing = append(missing, r)
-		}
-	}
-	return fmt.Errorf(
-		"the job had %d ranks, and no dump is of %s: give the dumps of all ranks, or that of one alone, which then "+
-			"stands for all (--spmd)",
-		c.World, missing)
+	return pytorch.MissingRanks(c.World, "dump",
+		func(n int) bool { return slices.ContainsFunc(c.Dumps, func(d *Dump) bool { return d.Rank == n }) })
 }
 
 // why says why no call is understood.

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/flightrec/dumptest"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // calls are the calls of each rank as text, without computations.
@@ -23,7 +23,7 @@ func calls(t *testing.T, w *workload.Workload) (out []string) {
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}

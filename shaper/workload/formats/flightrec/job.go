@@ -170,7 +170,7 @@ func (d *Dump) rankOfCalls() int {
 	for i := range d.Len() {
 		e := d.At(i)
 		ranks := d.Groups[e.Group.Name].Ranks
-		at := e.self()
+		at, _ := e.ends()
 		if at >= 0 && at < len(ranks) {
 			return ranks[at]
 		}
@@ -178,15 +178,15 @@ func (d *Dump) rankOfCalls() int {
 	return -1
 }
 
-// self is the rank in the group that made the call, if the call says it.
-func (e *Entry) self() int {
+// ends are the rank in the group that made the call, if the call says it, and the other rank of a send or a receive.
+func (e *Entry) ends() (self, peer int) {
 	switch e.Func.Name {
 	case "send":
-		return e.Func.From
+		return e.Func.From, e.Func.To
 	case "recv":
-		return e.Func.To
+		return e.Func.To, e.Func.From
 	}
-	return -1
+	return -1, e.Func.From
 }
 
 // firstRank is the first rank that is in all groups.
@@ -280,7 +280,7 @@ func (j *Job) launch(d *Dump) error {
 					g.GroupName.String(), g.Ranks)
 			}
 		}
-		if at := e.self(); at >= 0 && !g.Guessed && (at >= len(g.Ranks) || g.Ranks[at] != d.Rank) {
+		if at, _ := e.ends(); at >= 0 && !g.Guessed && (at >= len(g.Ranks) || g.Ranks[at] != d.Rank) {
 			return fmt.Errorf("it is of rank %d by its name, and has %s of group %s, of ranks %s", d.Rank, e.Func,
 				g.GroupName.String(), g.Ranks)
 		}

@@ -89,18 +89,10 @@ func (c *converter) leave(g *Group, members []*Dump, launches []*Launch, number,
 			}
 		}
 		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: left out, not called by %s", what, number,
-			g.GroupName.String(), ranksText(lack)))
+			g.GroupName.String(), lack.Text()))
 	default:
 		c.torn++
 	}
-}
-
-// ranksText names ranks.
-func ranksText(r workload.Ranks) string {
-	if len(r) == 1 {
-		return "rank " + r.String()
-	}
-	return "ranks " + r.String()
 }
 
 // title is what a launch calls.
@@ -117,7 +109,7 @@ func title(d *Dump, l *Launch) string {
 
 // keep notes a launch that all members have.
 func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
-	shared := &common{group: g, root: -1}
+	shared := &common{root: -1}
 	var in, out int64
 	var waiting workload.Ranks
 	same := true
@@ -142,7 +134,7 @@ func (c *converter) keep(g *Group, members []*Dump, launches []*Launch) {
 	}
 	if len(waiting) > 0 {
 		c.named = append(c.named, fmt.Sprintf("%s #%d of group %s: not completed on %s", title(members[0], launches[0]),
-			launches[0].Seq, g.GroupName.String(), ranksText(waiting)))
+			launches[0].Seq, g.GroupName.String(), waiting.Text()))
 	}
 }
 
@@ -191,7 +183,7 @@ func (c *converter) messages(g *Group, members []*Dump) {
 	if c.single {
 		for _, list := range []map[flow][]half{sends, receives} {
 			for _, halves := range list {
-				c.keepHalves(g, halves)
+				c.keepHalves(halves)
 			}
 		}
 		return
@@ -212,8 +204,8 @@ func (c *converter) messages(g *Group, members []*Dump) {
 		if late {
 			s, r = s[len(s)-n:], r[len(r)-n:]
 		}
-		c.keepHalves(g, s[:n])
-		c.keepHalves(g, r[:n])
+		c.keepHalves(s[:n])
+		c.keepHalves(r[:n])
 	}
 	for f, r := range receives {
 		if f.from < 0 || f.to < 0 {
@@ -232,8 +224,8 @@ func ended(halves []half) []half {
 	return halves
 }
 
-func (c *converter) keepHalves(g *Group, halves []half) {
+func (c *converter) keepHalves(halves []half) {
 	for _, h := range halves {
-		c.kept[h.d][h.place] = &common{group: g, peer: true}
+		c.kept[h.d][h.place] = &common{}
 	}
 }

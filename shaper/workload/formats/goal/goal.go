@@ -58,10 +58,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	say(n > 0 && !separate, "%s of ranks: messages are received in another order than they are sent in. NCCL has no "+
 		"tags, so sends and receives of other sizes may meet", units.Count(n, "pair"))
 	slices.SortFunc(c.comms, func(a, b workload.Comm) int { return slices.Compare(a.Ranks, b.Ranks) })
-	return &workload.Workload{
-		Head: workload.Head{Format: workload.Format, Ranks: len(p.ranks), Comms: c.comms, Source: source},
-		Ops:  perrank.Join(lists, c.comms),
-	}, nil
+	return perrank.Workload(len(p.ranks), lists, c.comms, source), nil
 }
 
 // converter makes operations of tasks.

@@ -16,21 +16,20 @@ import (
 // GOAL has none, and how NCCL does one depends on the fabric. Streams, and the host's waits, become requirements.
 // Steps and the upper bounds of durations are lost.
 func Write(out io.Writer, w *workload.Workload) error {
-	split, err := perrank.NewSplitter(w)
+	ix, err := w.Index()
 	if err != nil {
 		return err
 	}
 	tasks := NewTasks(out, w.Head.Ranks)
 	tags := map[*workload.Comm]int{}
-	for i := range split.Comms {
-		tags[&split.Comms[i]] = i
+	for i := range ix.Comms {
+		tags[&ix.Comms[i]] = i
 	}
 	for r := range w.Head.Ranks {
-		p := &printer{tasks: tasks, rank: r, comms: split.Index, tags: tags, cpus: map[string]int{},
-			order: perrank.NewOrder[int]()}
+		p := &printer{tasks: tasks, rank: r, ix: ix, tags: tags, cpus: map[string]int{}, order: perrank.NewOrder[int]()}
 		err := tasks.Rank(r, func() error {
 			n := 0
-			for o, err := range split.Rank(r) {
+			for o, err := range perrank.OfRank(ix, r) {
 				if n++; err == nil {
 					err = p.op(&o)
 				}
@@ -51,7 +50,7 @@ func Write(out io.Writer, w *workload.Workload) error {
 type printer struct {
 	tasks *Tasks
 	rank  int
-	comms perrank.Index
+	ix    *workload.Index
 	tags  map[*workload.Comm]int
 	cpus  map[string]int
 	order *perrank.Order[int]
@@ -111,7 +110,7 @@ func (p *printer) implied(o *workload.Op) bool {
 		_, isCPU := cpuOf(o.Stream)
 		return isCPU
 	case workload.Send, workload.Recv:
-		c := p.comms.Of(o.Comm, p.rank)
+		c, _ := p.ix.CommOf(o.Comm, p.rank)
 		return o.Stream == o.Comm && len(c.Ranks) == 2 && o.Comm == pairName(c.Ranks[0], c.Ranks[1])
 	}
 	return false
@@ -123,7 +122,7 @@ func (p *printer) task(o *workload.Op, stream string) (*Task, error) {
 	case workload.Calc:
 		return &Task{Kind: o.Kind, Amount: o.Nanos, CPU: p.cpu(stream)}, nil
 	case workload.Send, workload.Recv:
-		c := p.comms.Of(o.Comm, p.rank)
+		c, _ := p.ix.CommOf(o.Comm, p.rank)
 		size, err := workload.TypeSize(o.Type)
 		if err != nil {
 			return nil, err

@@ -106,23 +106,6 @@ func Paths(names []string) []File {
 	return files
 }
 
-// Until returns the files; readers of them fail when ctx ends.
-func Until(ctx context.Context, files []File) []File {
-	out := make([]File, len(files))
-	for i, f := range files {
-		out[i] = f
-		out[i].ctx = ctx
-		out[i].open = func() (io.ReadCloser, error) {
-			raw, err := f.open()
-			if err != nil {
-				return nil, err
-			}
-			return &until{raw, ctx}, nil
-		}
-	}
-	return out
-}
-
 // Context ends when the file is to be read no more.
 func (f File) Context() context.Context {
 	if f.ctx == nil {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func packed(t *testing.T, text string) []byte {
@@ -104,6 +105,27 @@ func TestJSONRecordIsTooLong(t *testing.T) {
 	}
 }
 
+// A packed file that is cut ends with an error, and not never.
+func TestCutPackedJSON(t *testing.T) {
+	whole := packed(t, `{"a":[`+strings.Repeat(`"b",`, 1000)+`1]}`)
+	ended := make(chan error, 1)
+	go func() {
+		r, err := Bytes("x", whole[:len(whole)/2]).Open()
+		if err == nil {
+			err = r.JSON().Skip()
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrCut) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it does not end")
+	}
+}
+
 func TestJSON(t *testing.T) {
 	r, err := Bytes("x", []byte(`{"skip":{"a":[1,{"b":"]"}]},"n":[1,2],"s":3}`)).Open()
 	if err != nil {
@@ -157,10 +179,10 @@ func TestElements(t *testing.T) {
 }
 
 // A reading ends with its context.
-func TestUntil(t *testing.T) {
+func TestFollowUntil(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	r, err := Until(ctx, []File{Bytes("a", bytes.Repeat([]byte("line\n"), 1<<16))})[0].Open()
+	r, err := Follow(ctx, []File{Bytes("a", bytes.Repeat([]byte("line\n"), 1<<16))}, func(float64) {})[0].Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +197,7 @@ func TestUntil(t *testing.T) {
 	if err := lines.Err(); !errors.Is(err, context.Canceled) || read >= 1<<16 {
 		t.Errorf("%d lines, %v", read, err)
 	}
-	if _, err := Until(t.Context(), []File{Path("no such file")})[0].Open(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Follow(t.Context(), []File{Path("no such file")}, func(float64) {})[0].Open(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -190,14 +212,14 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]File{"plain": Path(plain), "zipped": Path(zipped),
-		"memory": Bytes("x", []byte("abc")),
-		"until":  Until(t.Context(), []File{Path(plain)})[0]} {
+		"memory":   Bytes("x", []byte("abc")),
+		"followed": Follow(t.Context(), []File{Path(plain)}, func(float64) {})[0]} {
 		path, done, err := f.Local()
 		if err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(path)
-		if err != nil || string(data) != "abc" || (path == plain) != (name == "plain" || name == "until") {
+		if err != nil || string(data) != "abc" || (path == plain) != (name == "plain" || name == "followed") {
 			t.Errorf("%s: %s has %q, %v", name, path, data, err)
 		}
 		done()

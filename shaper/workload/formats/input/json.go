@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // maxRecord is the maximum number of bytes of one record of a JSON file, since the decoder keeps a record in memory.
@@ -23,7 +25,57 @@ var ErrCut = errors.New("the file ends in the middle: it was cut")
 // the whole record, and goes on after it.
 func IsWrongType(err error) bool {
 	wrong := new(json.UnmarshalTypeError)
-	return errors.As(err, &wrong)
+	return errors.As(err, &wrong) || errors.Is(err, errNumber)
+}
+
+// errNumber is the error of an [Integer] that is none.
+var errNumber = errors.New("no number")
+
+// Integer is a whole number, which some formats write as a text if it has 64 bits. Without a sign it may have all 64.
+type Integer int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Integer) UnmarshalJSON(data []byte) error {
+	text := strings.Trim(string(data), `"`)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		var u uint64
+		u, err = strconv.ParseUint(text, 10, 64)
+		n = int64(u)
+	}
+	if err != nil {
+		var f float64
+		f, err = strconv.ParseFloat(text, 64)
+		n = int64(f)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is %w", data, errNumber)
+	}
+	*i = Integer(n)
+	return nil
+}
+
+// Text is a value that is a text in some versions of a format and a number in others.
+type Text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if len(data) > 0 && data[0] == '"' {
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+	}
+	*t = Text(text)
+	return nil
+}
+
+// Number is the value as a number, missing if it is none.
+func (t Text) Number(missing int64) int64 {
+	if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
+		return n
+	}
+	return missing
 }
 
 // JSON reads a JSON file piece by piece.
@@ -46,8 +98,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	}
 	// The decoder goes through what it has kept again after each read, so a read gives all that it has room for.
 	n, err := io.ReadFull(c.r, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil // the next read tells it
+	if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
+		err = nil // the next read tells it, as it tells that a packed file is cut
 	}
 	c.total += int64(n)
 	return n, err

@@ -52,9 +52,9 @@ func section(name string, in io.ReaderAt, at, size int64) File {
 // followEvery is the number of bytes after which Follow calls.
 const followEvery = 1 << 20
 
-// Follow returns the files; while they are read, it calls part with how much of them has been read, 0 to 1, if their
-// sizes are known. The files must not be read at the same time.
-func Follow(files []File, part func(float64)) []File {
+// Follow returns the files, readers of which fail when ctx ends; while they are read, it calls part with how much of
+// them has been read, 0 to 1, if their sizes are known. The files must not be read at the same time.
+func Follow(ctx context.Context, files []File, part func(float64)) []File {
 	var total, done, said int64
 	for _, f := range files {
 		total += f.Size()
@@ -68,6 +68,7 @@ func Follow(files []File, part func(float64)) []File {
 	out := make([]File, len(files))
 	for i, f := range files {
 		out[i] = f
+		out[i].ctx = ctx
 		reported := int64(0)
 		out[i].part = func(of float64) {
 			n := max(int64(of*float64(f.Size()))-reported, 0)
@@ -79,7 +80,7 @@ func Follow(files []File, part func(float64)) []File {
 			if err != nil {
 				return nil, err
 			}
-			return &follower{raw, add}, nil
+			return &follower{until{raw, ctx}, add}, nil
 		}
 	}
 	return out
@@ -87,12 +88,12 @@ func Follow(files []File, part func(float64)) []File {
 
 // follower is a reader that says how much it has read.
 type follower struct {
-	io.ReadCloser
+	until
 	read func(int64)
 }
 
 func (f *follower) Read(p []byte) (int, error) {
-	n, err := f.ReadCloser.Read(p)
+	n, err := f.until.Read(p)
 	f.read(int64(n))
 	return n, err
 }

@@ -83,7 +83,7 @@ func TestSpoolFails(t *testing.T) {
 func TestFollow(t *testing.T) {
 	data := make([]byte, 4<<20)
 	var parts []float64
-	files := Follow([]File{Bytes("a", data), Bytes("b", data)}, func(part float64) { parts = append(parts, part) })
+	files := Follow(t.Context(), []File{Bytes("a", data), Bytes("b", data)}, func(part float64) { parts = append(parts, part) })
 	for _, f := range files {
 		readAll(t, f)
 	}
@@ -91,7 +91,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%v", parts)
 	}
 	parts = nil
-	files = Follow([]File{Bytes("a", data), Bytes("b", data)}, func(part float64) { parts = append(parts, part) })
+	files = Follow(t.Context(), []File{Bytes("a", data), Bytes("b", data)}, func(part float64) { parts = append(parts, part) })
 	for _, part := range []float64{0.5, 0.4, 1} {
 		files[1].Progress(part)
 	}

@@ -15,7 +15,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -56,15 +55,14 @@ type record struct {
 
 // header says of which rank of which communicator a record is.
 type header struct {
-	ID    text `json:"id"`
-	Rank  int  `json:"rank"`
-	Ranks int  `json:"n_ranks"`
-	Nodes int  `json:"nnodes"`
+	ID    input.Text `json:"id"`
+	Rank  int        `json:"rank"`
+	Ranks int        `json:"n_ranks"`
+	Nodes int        `json:"nnodes"`
 }
 
 // metadata says which process wrote a record.
 type metadata struct {
-	Version  string `json:"inspector_output_format_version"`
 	Dumped   int64  `json:"dump_timestamp_us"`
 	Hostname string `json:"hostname"`
 	PID      int64  `json:"pid"`
@@ -75,20 +73,8 @@ func (m *metadata) process() string { return fmt.Sprintf("%s:%d", m.Hostname, m.
 // origin is a rank of a communicator in a process.
 type origin struct {
 	process string
-	comm    text
+	comm    input.Text
 	rank    int
-}
-
-// text is a string that older versions may write as a number.
-type text string
-
-func (t *text) UnmarshalJSON(data []byte) error {
-	s, err := strconv.Unquote(string(data))
-	if err != nil {
-		s = string(data)
-	}
-	*t = text(s)
-	return nil
 }
 
 // maxTime is the latest time in us that fits into ns.
@@ -108,7 +94,6 @@ type reader struct {
 	untimed  bool
 	pending  int // messages since the last collectives
 	nodes    int
-	version  string
 	dropped  map[origin]int64 // calls that the ring of a rank had no room for
 }
 
@@ -218,7 +203,7 @@ func (r *reader) record(rec *record) error {
 		r.rows[m] = &row{}
 		r.order = append(r.order, m)
 	}
-	r.nodes, r.version = max(r.nodes, h.Nodes), rec.Metadata.Version
+	r.nodes = max(r.nodes, h.Nodes)
 	if rec.Coll != nil {
 		return r.collective(m, rec)
 	}

@@ -4,7 +4,6 @@ package kineto
 
 import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
@@ -23,16 +22,25 @@ func (j *job) completeParts() {
 // meanAllToAlls gives the calls of all ranks of an all-to-all the mean of their sizes, if the parts of one are not
 // known: the ranks of an all-to-all of equal parts give the same.
 func (j *job) meanAllToAlls() {
+	type member struct {
+		comm string
+		rank int
+	}
+	of := map[member]*workload.Comm{}
+	for i := range j.comms.Comms {
+		for _, r := range j.comms.Comms[i].Ranks {
+			of[member{j.comms.Comms[i].Name, r}] = &j.comms.Comms[i]
+		}
+	}
 	type place struct {
 		comm *workload.Comm
 		k    int // the k-th call on the communicator
 	}
-	index := perrank.NewIndex(j.comms.Comms)
 	calls := map[place][]*pytorch.Call{}
 	for _, w := range j.rows {
 		for name, sequence := range w.sequence() {
 			for k, at := range sequence {
-				p := place{index.Of(name, w.number), k}
+				p := place{of[member{name, w.number}], k}
 				calls[p] = append(calls[p], &w.all[at].call)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
@@ -17,11 +19,11 @@ type activity struct {
 	call         pytorch.Call
 	called       int64 // when the host called; math.MinInt64 if that is not recorded
 	start, end   int64 // of the kernels
-	stream       loose
+	stream       input.Text
 	correlation  int64 // of the last kernel
 	function     int64
 	hostOnly     bool // no kernel was recorded
-	threadOfCall loose
+	threadOfCall input.Text
 	callEnd      int64
 	cutParts     bool // the parts of the all-to-all are cut, and taken to go on as they begin
 	open         bool // the sizes of the call are not set yet: tensors is what is known
@@ -34,9 +36,9 @@ func merge(records []record) (calls, waits []record) {
 	slices.SortFunc(records, func(a, b record) int {
 		// An annotation begins after the record around it, or with it, and ends before it.
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end),
-			cmp.Compare(bit(a.annotation), bit(b.annotation)))
+			cmp.Compare(units.Bit(a.annotation), units.Bit(b.annotation)))
 	})
-	open := map[loose]int{} // the last record of each thread
+	open := map[input.Text]int{} // the last record of each thread
 	for _, rec := range records {
 		if i, ok := open[rec.thread]; ok && rec.annotation && rec.end <= calls[i].end {
 			if outer := &calls[i].call; outer.Name == "" {
@@ -65,41 +67,20 @@ func merge(records []record) (calls, waits []record) {
 	return slices.DeleteFunc(calls, isWait), waits
 }
 
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// dropped counts the calls that are not in the workload because of what they moved.
-type dropped struct {
-	unknownKernels int      // nothing says what they moved
-	unsizedCalls   int      // likewise
-	emptyCalls     int      // they moved no element
-	foreign        []string // why, of each call whose collective or type is not known
-}
-
-func (d *dropped) add(o dropped) {
-	d.unknownKernels += o.unknownKernels
-	d.unsizedCalls += o.unsizedCalls
-	d.emptyCalls += o.emptyCalls
-	d.foreign = append(d.foreign, o.foreign...)
-}
-
 // joiner joins calls with their kernels.
 type joiner struct {
 	*rank
 	found      []activity
-	calls      int              // that were recorded on the host: the first of found
-	launches   map[int64]launch // of kernels of NCCL, by correlation
-	byExternal map[loose]int    // of found
+	calls      int                // that were recorded on the host: the first of found
+	launches   map[int64]launch   // of kernels of NCCL, by correlation
+	byExternal map[input.Text]int // of found
 	byOperator map[*operator]int
 }
 
-// activities joins calls with their kernels, in a job of so many ranks.
-func activities(calls []record, r *rank, world int) (all []activity, d dropped) {
-	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[loose]int{},
+// activities joins calls with their kernels, in a job of so many ranks. It counts the calls that are not in the
+// workload because of what they moved.
+func activities(calls []record, r *rank, world int, left *counts) (all []activity) {
+	j := &joiner{rank: r, calls: len(calls), launches: r.launchesOfNCCL(), byExternal: map[input.Text]int{},
 		byOperator: map[*operator]int{}}
 	for i, c := range calls {
 		j.found = append(j.found, activity{call: c.call, called: c.start, callEnd: c.end, start: c.start, end: c.end,
@@ -114,24 +95,24 @@ func activities(calls []record, r *rank, world int) (all []activity, d dropped) 
 		if i, ok := j.find(k); ok {
 			j.found[i].add(k)
 		} else {
-			d.unknownKernels++
+			left.unknownKernels++
 		}
 	}
-	settle(j.found, world, &r.guesses)
+	settle(j.found, world, left)
 	for _, a := range j.found {
 		switch {
 		case a.call.LacksSize():
-			d.unsizedCalls++
+			left.unsizedCalls++
 		case !a.call.Empty():
 			all = append(all, a)
 		case a.call.Moves():
-			d.emptyCalls++
+			left.emptyCalls++
 		case a.call.Foreign() || !a.hostOnly: // a kernel of NCCL has moved something
-			d.foreign = append(d.foreign, a.call.Unknown())
+			left.foreign = append(left.foreign, a.call.Unknown())
 		}
 	}
 	slices.SortStableFunc(all, func(a, b activity) int { return cmp.Compare(a.start, b.start) })
-	return all, d
+	return all
 }
 
 // launchesOfNCCL are the launches of the kernels of NCCL: of the others a trace has millions.

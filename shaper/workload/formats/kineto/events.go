@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 // event is one element of traceEvents.
@@ -16,61 +18,39 @@ type event struct {
 	Name  string          `json:"name"`
 	Start micros          `json:"ts"`
 	Dur   micros          `json:"dur"`
-	TID   loose           `json:"tid"`
+	TID   input.Text      `json:"tid"`
 	Args  json.RawMessage `json:"args"`
 }
 
 // args are the arguments of events about communication.
 type args struct {
-	External    loose `json:"External id"`
-	Function    loose `json:"Record function id"`
-	Correlation loose `json:"correlation"`
-	Stream      loose `json:"stream"`
+	External    input.Text `json:"External id"`
+	Function    input.Text `json:"Record function id"`
+	Correlation input.Text `json:"correlation"`
+	Stream      input.Text `json:"stream"`
 
-	Collective loose `json:"Collective name"`
-	DType      loose `json:"dtype"`
-	In         loose `json:"In msg nelems"`
-	Out        loose `json:"Out msg nelems"`
-	InSplit    loose `json:"In split size"`
-	OutSplit   loose `json:"Out split size"`
-	GroupSize  loose `json:"Group size"`
-	GroupName  loose `json:"Process Group Name"`
-	GroupID    loose `json:"Process Group ID"`
-	GroupDesc  loose `json:"Process Group Description"`
-	GroupRanks loose `json:"Process Group Ranks"`
-	RankStart  loose `json:"Global rank start"`
-	RankStride loose `json:"Global rank stride"`
-	Src        loose `json:"Src Rank"`
-	Dst        loose `json:"Dst Rank"`
+	Collective input.Text `json:"Collective name"`
+	DType      input.Text `json:"dtype"`
+	In         input.Text `json:"In msg nelems"`
+	Out        input.Text `json:"Out msg nelems"`
+	InSplit    input.Text `json:"In split size"`
+	OutSplit   input.Text `json:"Out split size"`
+	GroupSize  input.Text `json:"Group size"`
+	GroupName  input.Text `json:"Process Group Name"`
+	GroupID    input.Text `json:"Process Group ID"`
+	GroupDesc  input.Text `json:"Process Group Description"`
+	GroupRanks input.Text `json:"Process Group Ranks"`
+	RankStart  input.Text `json:"Global rank start"`
+	RankStride input.Text `json:"Global rank stride"`
+	Src        input.Text `json:"Src Rank"`
+	Dst        input.Text `json:"Dst Rank"`
 
 	Dims     json.RawMessage `json:"Input Dims"`
 	Types    json.RawMessage `json:"Input type"`
 	Concrete json.RawMessage `json:"Concrete Inputs"`
 
-	SyncStream loose `json:"wait_on_stream"`
-	SyncRecord loose `json:"wait_on_cuda_event_record_corr_id"`
-}
-
-// loose is a value that is a text in some versions and a number in others.
-type loose string
-
-func (l *loose) UnmarshalJSON(data []byte) error {
-	text := string(data)
-	if len(data) > 0 && data[0] == '"' {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-	}
-	*l = loose(text)
-	return nil
-}
-
-// number is the value as a number, missing if it is none.
-func (l loose) number(missing int64) int64 {
-	if n, err := strconv.ParseInt(string(l), 10, 64); err == nil {
-		return n
-	}
-	return missing
+	SyncStream input.Text `json:"wait_on_stream"`
+	SyncRecord input.Text `json:"wait_on_cuda_event_record_corr_id"`
 }
 
 // micros is a time in ns that a trace has in us, with a fraction or without. It is noTime if it is no number.

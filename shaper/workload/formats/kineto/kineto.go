@@ -52,7 +52,7 @@ func Read(files []input.File, o input.Options, enrich Enrich) (*workload.Workloa
 		return nil, err
 	}
 	for _, r := range j.ranks {
-		j.rows = append(j.rows, r.row(j.world))
+		j.rows = append(j.rows, r.row(j.world, &j.left))
 		r.records, r.kernels, r.launches, r.waits, r.computes = nil, nil, nil, nil, nil // they are in the row
 	}
 	if err := j.countRanks(said); err != nil {
@@ -87,8 +87,14 @@ type row struct {
 
 // counts are of what a workload leaves out or does not know.
 type counts struct {
-	dropped
-	guesses
+	unknownKernels int      // nothing says what they moved
+	unsizedCalls   int      // likewise
+	emptyCalls     int      // they moved no element
+	foreign        []string // why, of each call whose collective or type is not known
+	annotated      int      // calls whose sizes are from annotations and operators
+	everyone       int      // calls whose group is not known: all ranks are taken
+	byStream       int      // calls whose group has the size of others on the stream
+
 	singles, hostOnly, unequal, bounded, roots, outside, noPeers, cutParts int
 	// calls of groups whose ranks are taken, by the size of the group
 	blocks map[int]int
@@ -115,11 +121,11 @@ func (r *rank) enrich(enrich Enrich) error {
 }
 
 // row finds the calls of a rank, when they were ready and the waits for them.
-func (r *rank) row(world int) *row {
+func (r *rank) row(world int, left *counts) *row {
 	calls, waits := merge(r.records)
 	r.complete(calls)
 	w := &row{rank: r}
-	w.all, r.dropped = activities(calls, r, world)
+	w.all = activities(calls, r, world, left)
 	w.lo, w.hi = ready(w.all, idle(r.hardware))
 	slices.SortFunc(r.computes, func(a, b started) int { return cmp.Compare(a.correlation, b.correlation) })
 	w.points = r.waitPoints(w.all, calls, waits)
@@ -182,14 +188,8 @@ func (j *job) countRanks(said bool) error {
 	case len(j.rows) == j.world || len(j.rows) == 1 && j.options.OneForAll:
 		return nil
 	}
-	var missing workload.Ranks
-	for r := range j.world {
-		if !slices.ContainsFunc(j.ranks, func(have *rank) bool { return have.number == r }) {
-			missing = append(missing, r)
-		}
-	}
-	hint := "give the traces of all ranks, or that of one alone, which then stands for all (--spmd)"
-	return fmt.Errorf("the job had %d ranks, and no file is of %s: %s", j.world, missing, hint)
+	return pytorch.MissingRanks(j.world, "trace",
+		func(n int) bool { return slices.ContainsFunc(j.ranks, func(r *rank) bool { return r.number == n }) })
 }
 
 // commonSteps are the numbers of the steps that all ranks recorded, in order.
@@ -268,15 +268,7 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s: %w", w.file, failed)
 		}
 	}
-	out := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.world}}
-	if len(j.rows) == 1 {
-		out.Ops = lists[0]
-	} else {
-		out.Ops = perrank.Join(lists, j.comms.Comms)
-	}
-	out.Head.Comms = j.comms.Comms
-	out.Head.Source = j.source(len(steps), forced, j.waiting(offsets))
-	return out, nil
+	return perrank.Workload(j.world, lists, j.comms.Comms, j.source(len(steps), forced, j.waiting(offsets))), nil
 }
 
 // note counts why the time of a used anchor is uncertain.
@@ -316,8 +308,6 @@ func (j *job) understood() error {
 
 // resolve finds the communicator of each call.
 func (j *job) resolve(w *row) (err error) {
-	j.left.dropped.add(w.dropped)
-	j.left.guesses.add(w.guesses)
 	everyone := perrank.All(j.world)
 	for i, a := range w.all {
 		g := a.call.Group

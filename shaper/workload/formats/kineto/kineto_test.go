@@ -379,8 +379,8 @@ func TestRefused(t *testing.T) {
 			[]input.File{input.Bytes("x", []byte(strings.ReplaceAll(string(whole), `"Group size":2,`, "")))}, oneForAll,
 			"add --ranks N"},
 		"missing rank": {[]input.File{ddp(0, 3, 0, 0).file(t), ddp(2, 3, 0, 0).file(t)}, oneForAll,
-			"no file is of 1"},
-		"not for all":    {[]input.File{ddp(0, 2, 0, 0).file(t)}, input.Options{}, "no file is of 1"},
+			"no trace is of 1"},
+		"not for all":    {[]input.File{ddp(0, 2, 0, 0).file(t)}, input.Options{}, "no trace is of 1"},
 		"one rank twice": {[]input.File{ddp(0, 2, 0, 0).file(t), ddp(0, 2, 0, 0).file(t)}, oneForAll, "both of rank 0"},
 		"sends":          {[]input.File{send.file(t)}, oneForAll, "give the traces of all ranks"},
 		"unknown group": {

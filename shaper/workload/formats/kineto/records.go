@@ -19,8 +19,8 @@ import (
 // record is a call of a process group on the host.
 type record struct {
 	start, end int64
-	thread     loose
-	external   loose
+	thread     input.Text
+	external   input.Text
 	function   int64 // the id of the record function, as in an execution trace; -1 if there is none
 	annotation bool  // an annotation such as nccl:all_reduce, not record_param_comms
 	call       pytorch.Call
@@ -31,8 +31,8 @@ type record struct {
 // kernel is a kernel of NCCL on the GPU.
 type kernel struct {
 	start, end  int64
-	stream      loose
-	external    loose
+	stream      input.Text
+	external    input.Text
 	correlation int64
 	call        pytorch.Call // without a name if the kernel does not say
 }
@@ -41,7 +41,7 @@ type kernel struct {
 type launch struct {
 	start       int64
 	correlation int64
-	thread      loose
+	thread      input.Text
 }
 
 // started is the start of a kernel. A trace has millions.
@@ -55,7 +55,7 @@ type step struct {
 
 // sync is what a wait for an event waits for, on newer versions of PyTorch.
 type sync struct {
-	stream loose
+	stream input.Text
 	record int64 // the correlation of the call that recorded the event
 }
 
@@ -88,8 +88,6 @@ type rank struct {
 	cutRanks    map[string]bool       // groups whose lists of ranks are cut
 	exchanged   map[string]*exchanged // without a process group, by library
 	libraries   libraries
-	dropped
-	guesses
 }
 
 func newRank(file string, limit *input.Limit) *rank {
@@ -135,46 +133,35 @@ func readRank(f input.File, limit *input.Limit) (*rank, error) {
 // readInfo reads distributedInfo.
 func (r *rank) readInfo(j *input.JSON) error {
 	var info struct {
-		Rank    loose `json:"rank"`
-		World   loose `json:"world_size"`
-		Version loose `json:"nccl_version"`
+		Rank    input.Text `json:"rank"`
+		World   input.Text `json:"world_size"`
+		Version input.Text `json:"nccl_version"`
 		Groups  []struct {
-			Name  loose           `json:"pg_name"`
-			Desc  loose           `json:"pg_desc"`
-			Size  loose           `json:"pg_size"`
+			Name  input.Text      `json:"pg_name"`
+			Desc  input.Text      `json:"pg_desc"`
+			Size  input.Text      `json:"pg_size"`
 			Ranks json.RawMessage `json:"ranks"`
 		} `json:"pg_config"`
 	}
 	if err := j.Decode(&info); err != nil {
 		return err
 	}
-	r.number, r.world = int(info.Rank.number(-1)), int(info.World.number(0))
+	r.number, r.world = int(info.Rank.Number(-1)), int(info.World.Number(0))
 	r.ncclVersion = string(info.Version)
 	for _, g := range info.Groups {
 		r.groups[string(g.Name)] = pytorch.Group{
-			Name:  groupName(string(g.Name), string(g.Desc)),
-			Size:  int(g.Size.number(0)),
+			Name:  pytorch.GroupName(string(g.Name), string(g.Desc)),
+			Size:  int(g.Size.Number(0)),
 			Ranks: pytorch.ParseRanks(strings.Trim(string(g.Ranks), `"`), -1, 0, 0),
 		}
 	}
 	return nil
 }
 
-// groupName is the name of a group for people: the description, if it says more than the number.
-func groupName(name, desc string) string {
-	if desc == "" || desc == "undefined" || desc == name {
-		return name
-	}
-	if desc == "default_pg" {
-		return desc
-	}
-	return desc + "." + name
-}
-
 func (r *rank) readDevices(j *input.JSON) error {
 	return j.Array(func() error {
 		var device struct {
-			Name loose `json:"name"`
+			Name input.Text `json:"name"`
 		}
 		if err := j.Decode(&device); err != nil {
 			return err
@@ -201,7 +188,7 @@ func (r *rank) readEvent(j *input.JSON) error {
 	case e.Phase != "X":
 		return nil
 	}
-	e.TID = loose(r.shared(string(e.TID)))
+	e.TID = input.Text(r.shared(string(e.TID)))
 	r.keep(&e)
 	if max(len(r.computes)/2, len(r.launches)) > maxLaunches {
 		return fmt.Errorf("more than %d launches of kernels: record fewer steps", maxLaunches)
@@ -230,11 +217,11 @@ func (r *rank) keep(e *event) {
 		r.exchange(peerCopies, e.Name, end-start)
 	case cat == "cuda_sync" && strings.HasPrefix(e.Name, "Stream Wait"):
 		a := e.args(r)
-		r.syncs[a.Correlation.number(-1)] = sync{stream: a.SyncStream, record: a.SyncRecord.number(-1)}
+		r.syncs[a.Correlation.Number(-1)] = sync{stream: a.SyncStream, record: a.SyncRecord.Number(-1)}
 	case strings.HasSuffix(e.Name, "StreamWaitEvent"):
-		r.waits = append(r.waits, launch{start, e.args(r).Correlation.number(-1), e.TID})
+		r.waits = append(r.waits, launch{start, e.args(r).Correlation.Number(-1), e.TID})
 	case strings.HasPrefix(cat, "cuda_") && strings.Contains(e.Name, "Launch"):
-		r.launches = append(r.launches, launch{start, e.args(r).Correlation.number(-1), e.TID})
+		r.launches = append(r.launches, launch{start, e.args(r).Correlation.Number(-1), e.TID})
 	case strings.HasPrefix(e.Name, "c10d::"):
 		r.keepOperator(e, start, end)
 	case e.Name == "record_param_comms", strings.HasPrefix(e.Name, "nccl:") && !strings.HasPrefix(cat, "gpu"):
@@ -255,7 +242,7 @@ func (e *event) args(r *rank) (a args) {
 	if len(e.Args) > 0 && json.Unmarshal(e.Args, &a) != nil {
 		r.unreadable++
 	}
-	a.Stream, a.SyncStream = loose(r.shared(string(a.Stream))), loose(r.shared(string(a.SyncStream)))
+	a.Stream, a.SyncStream = input.Text(r.shared(string(a.Stream))), input.Text(r.shared(string(a.SyncStream)))
 	return a
 }
 
@@ -268,8 +255,8 @@ func (r *rank) ranksOf(a *args) workload.Ranks {
 		" ")
 	known, ok := r.lists[key]
 	if !ok {
-		known = pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0),
-			a.GroupSize.number(0))
+		known = pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.Number(-1), a.RankStride.Number(0),
+			a.GroupSize.Number(0))
 		if len(r.lists) < maxNames {
 			r.lists[key] = known
 		}
@@ -282,10 +269,10 @@ func (r *rank) keepKernel(e *event, start, end int64) {
 	library := r.libraries.of(e.Name)
 	if library != processGroup {
 		r.exchange(library, e.Name, end-start)
-		r.computes = append(r.computes, started{start, a.Correlation.number(-1)})
+		r.computes = append(r.computes, started{start, a.Correlation.Number(-1)})
 		return
 	}
-	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.number(-1)}
+	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.Number(-1)}
 	if a.Collective != "" {
 		k.call = r.call(&a)
 	}
@@ -294,7 +281,7 @@ func (r *rank) keepKernel(e *event, start, end int64) {
 
 func (r *rank) keepRecord(e *event, start, end int64) {
 	a := e.args(r)
-	rec := record{start: start, end: end, thread: e.TID, external: a.External, function: a.Function.number(-1)}
+	rec := record{start: start, end: end, thread: e.TID, external: a.External, function: a.Function.Number(-1)}
 	if rec.annotation = e.Name != "record_param_comms"; rec.annotation {
 		r.open(&rec, &a, e.Name)
 	} else {
@@ -307,7 +294,7 @@ func (r *rank) keepRecord(e *event, start, end int64) {
 func peerOf(name string) int {
 	for _, arrow := range []string{"->", "<-"} {
 		if _, peer, found := strings.Cut(name, arrow); found {
-			return int(loose(strings.TrimSpace(peer)).number(-1))
+			return int(input.Text(strings.TrimSpace(peer)).Number(-1))
 		}
 	}
 	return -1
@@ -317,7 +304,7 @@ func peerOf(name string) int {
 func (r *rank) call(a *args) pytorch.Call {
 	c := pytorch.Call{
 		Name: r.shared(string(a.Collective)), DType: r.shared(string(a.DType)),
-		Peer: int(a.Dst.number(a.Src.number(-1))),
+		Peer: int(a.Dst.Number(a.Src.Number(-1))),
 	}
 	c.InSplit, c.InCut = pytorch.ParseParts(string(a.InSplit))
 	c.OutSplit, c.OutCut = pytorch.ParseParts(string(a.OutSplit))
@@ -326,7 +313,7 @@ func (r *rank) call(a *args) pytorch.Call {
 	}
 	name := cmp.Or(a.GroupName, a.GroupID)
 	c.Group = pytorch.Group{
-		Name: r.shared(groupName(string(name), string(a.GroupDesc))), Size: int(a.GroupSize.number(0)),
+		Name: r.shared(pytorch.GroupName(string(name), string(a.GroupDesc))), Size: int(a.GroupSize.Number(0)),
 		Ranks: r.ranksOf(a),
 	}
 	if known, ok := r.groups[string(name)]; ok && c.Group.Ranks == nil {
@@ -337,6 +324,6 @@ func (r *rank) call(a *args) pytorch.Call {
 			r.cutRanks[c.Group.Name] = true
 		}
 	}
-	c.SetSizes(a.In.number(-1), a.Out.number(-1))
+	c.SetSizes(a.In.Number(-1), a.Out.Number(-1))
 	return c
 }

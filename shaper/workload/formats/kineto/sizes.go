@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
 )
 
@@ -22,7 +23,7 @@ type tensors struct{ in, out int64 }
 // operator is an operator c10d::NAME on the host, which is around a call.
 type operator struct {
 	start, end int64
-	thread     loose
+	thread     input.Text
 	name       string // without c10d::
 	dtype      string
 	tensors
@@ -69,13 +70,13 @@ func (r *rank) keepOperator(e *event, start, end int64) {
 	}
 	var concrete []string
 	if at.peer >= 0 && json.Unmarshal(a.Concrete, &concrete) == nil && at.peer < len(concrete) {
-		o.peer = int(loose(concrete[at.peer]).number(-1))
+		o.peer = int(input.Text(concrete[at.peer]).Number(-1))
 	}
 	r.operators = append(r.operators, o)
 }
 
 // around is the innermost operator at a time on a thread, nil if there is none. The operators are in order.
-func (r *rank) around(thread loose, at int64) *operator {
+func (r *rank) around(thread input.Text, at int64) *operator {
 	next := sort.Search(len(r.operators), func(i int) bool { return r.operators[i].start > at })
 	for i := next - 1; i >= 0 && i >= next-8; i-- { // those of other threads may lie between
 		if o := &r.operators[i]; o.thread == thread && at <= o.end {
@@ -127,8 +128,8 @@ func known(a, b int64) int64 {
 }
 
 // settle finds the groups and the sizes of calls that do not say them, in a job of so many ranks.
-func settle(all []activity, world int, g *guesses) {
-	bySizes := map[loose]map[int]bool{} // by stream
+func settle(all []activity, world int, left *counts) {
+	bySizes := map[input.Text]map[int]bool{} // by stream
 	for i := range all {
 		a := &all[i]
 		if a.call.Group.Known() || !a.call.Moves() {
@@ -159,14 +160,14 @@ func settle(all []activity, world int, g *guesses) {
 				for n := range sizes {
 					a.call.Group.Size = n
 				}
-				g.byStream++
+				left.byStream++
 			case !a.open || max(a.in, a.out) > 0:
-				g.everyone++
+				left.everyone++
 			}
 		}
 		if a.open {
 			a.settle()
-			g.annotated += min(int(max(a.in, a.out, 0)), 1)
+			left.annotated += min(int(max(a.in, a.out, 0)), 1)
 		}
 	}
 }
@@ -179,17 +180,6 @@ func (a *activity) settle() {
 	}
 	a.call.SetSizes(a.in, a.out)
 	a.open = false
-}
-
-// guesses count calls by the values taken where the trace has none.
-type guesses struct {
-	annotated int // sizes are from annotations and operators
-	everyone  int // the group is not known: all ranks are taken
-	byStream  int // the size of the group is that of others on the stream
-}
-
-func (g *guesses) add(o guesses) {
-	g.annotated, g.everyone, g.byStream = g.annotated+o.annotated, g.everyone+o.everyone, g.byStream+o.byStream
 }
 
 // backends matches the annotations of calls of other backends than NCCL's.

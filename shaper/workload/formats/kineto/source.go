@@ -66,7 +66,9 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	note(j.left.noPeers, "message", "left out, the peer is not recorded")
 	note(j.left.unsizedCalls, "call", "left out, the trace does not say what it moved")
 	note(j.left.unknownKernels, "NCCL kernel", "left out, the trace does not say what it moved")
-	note(len(j.left.foreign), "call", "left out, such as "+firstOf(j.left.foreign))
+	if n := len(j.left.foreign); n > 0 {
+		note(n, "call", "left out, such as "+j.left.foreign[0])
+	}
 	s.Notes = append(s.Notes, j.exchangeNotes()...)
 	unreadable, others, uncalled, cutRanks := 0, 0, 0, 0
 	var other, operator string
@@ -92,11 +94,4 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 				float64(w.took)/1e6/float64(len(j.rows)), float64(w.waited)/1e6/float64(len(j.rows))))
 	}
 	return s
-}
-
-func firstOf(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
@@ -38,7 +39,7 @@ type anchor struct {
 func ready(all []activity, idle int64) (lo, hi []int64) {
 	lo, hi = make([]int64, len(all)), make([]int64, len(all))
 	type previous struct{ end, lo int64 }
-	streams := map[loose]previous{}
+	streams := map[input.Text]previous{}
 	for i, a := range all {
 		lo[i], hi[i] = a.start, a.start
 		before, ok := streams[a.stream]
@@ -94,13 +95,13 @@ func (r *rank) streamWaits(calls []record) []launch {
 // openCalls are the collectives that were called, and that no wait has been for yet.
 type openCalls struct {
 	all     []activity
-	order   []int           // of all, by the time of the call
-	next    int             // in order
-	streams map[loose][]int // those of each stream, in order
+	order   []int                // of all, by the time of the call
+	next    int                  // in order
+	streams map[input.Text][]int // those of each stream, in order
 }
 
 func newOpenCalls(all []activity) *openCalls {
-	o := &openCalls{all: all, order: make([]int, len(all)), streams: map[loose][]int{}}
+	o := &openCalls{all: all, order: make([]int, len(all)), streams: map[input.Text][]int{}}
 	for i := range o.order {
 		o.order[i] = i
 	}
@@ -125,7 +126,7 @@ func (o *openCalls) until(at int64) {
 }
 
 // take removes the calls of a stream that the wait is for, and returns them.
-func (o *openCalls) take(stream loose, waited func(*activity) bool) (out []int) {
+func (o *openCalls) take(stream input.Text, waited func(*activity) bool) (out []int) {
 	rest := o.streams[stream][:0]
 	for _, i := range o.streams[stream] {
 		if waited(&o.all[i]) {

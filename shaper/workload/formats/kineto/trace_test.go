@@ -10,7 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // fake is a trace that a test makes. Times are in us.
@@ -78,11 +78,14 @@ func (f *fake) file(t testing.TB) input.File {
 // all its ranks are ready, and takes cost us.
 func play(t *testing.T, w *workload.Workload, cost float64) [][]float64 {
 	t.Helper()
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms := perrank.NewIndex(perrank.Comms(w))
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
 	type state struct {
 		at      int
 		ends    map[int]float64
@@ -111,7 +114,7 @@ func play(t *testing.T, w *workload.Workload, cost float64) [][]float64 {
 				case workload.Step:
 					s.step, end = s.latest, 0
 				case workload.Coll:
-					c := comms.Of(o.Comm, r)
+					c, _ := ix.CommOf(o.Comm, r)
 					key := fmt.Sprint(c.Ranks, o.Comm, s.calls[o.Comm])
 					mine := fmt.Sprint(key, " of ", r)
 					if arrived[mine] == nil {

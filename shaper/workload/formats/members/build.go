@@ -206,6 +206,7 @@ func (b *builder) operations(w *workload.Workload, alone bool) error {
 func (b *builder) rank(list []entry) iter.Seq[workload.Op] {
 	return func(yield func(workload.Op) bool) {
 		w := &writer{timed: b.job.Timed, yield: yield, jumps: &b.jumps}
+		groups := perrank.GroupedCalls[int64, group]{Add: w.add}
 		at := make([]int, len(list))
 		for !w.stopped {
 			best := -1
@@ -217,10 +218,13 @@ func (b *builder) rank(list []entry) iter.Seq[workload.Op] {
 			if best < 0 {
 				break
 			}
-			w.call(&list[best].calls[at[best]], list[best].comm)
+			c := &list[best].calls[at[best]]
+			o := *c.op
+			o.Comm = list[best].comm
+			groups.Call(c.at, group{c.group, o.Comm}, o)
 			at[best]++
 		}
-		w.endGroup()
+		groups.End()
 	}
 }
 
@@ -229,10 +233,6 @@ type writer struct {
 	timed    bool
 	yield    func(workload.Op) bool
 	stopped  bool
-	group    []workload.Op // sends and receives of one group
-	of       int32         // its number
-	comm     string        // of the group
-	at       int64         // of the group's first call
 	begun    bool
 	last     int64
 	lastID   int
@@ -240,33 +240,14 @@ type writer struct {
 	jumps    *int
 }
 
-func (w *writer) call(c *record, comm string) {
-	o := *c.op
-	o.Comm = comm
-	if len(w.group) > 0 && (c.collective() || c.group != w.of || comm != w.comm) {
-		w.endGroup()
-	}
-	if c.collective() {
-		w.add(c.at, o, comm)
-		return
-	}
-	if len(w.group) == 0 {
-		w.of, w.comm, w.at = c.group, comm, c.at
-	}
-	w.group = append(w.group, o)
-}
-
-func (w *writer) endGroup() {
-	if len(w.group) == 1 {
-		w.add(w.at, w.group[0], w.comm)
-	} else if len(w.group) > 1 {
-		w.add(w.at, workload.Op{Kind: workload.Group, Ops: slices.Clone(w.group)}, w.comm)
-	}
-	w.group = w.group[:0]
+// group tells groups of sends and receives apart: those of one have one number on one communicator.
+type group struct {
+	number int32
+	comm   string
 }
 
 // add adds an operation after the computation since the last call. The clock of a rank begins with its first call.
-func (w *writer) add(at int64, o workload.Op, comm string) {
+func (w *writer) add(at int64, o workload.Op) {
 	if !w.begun {
 		w.begun, w.last = true, at
 	}
@@ -281,7 +262,9 @@ func (w *writer) add(at int64, o workload.Op, comm string) {
 		w.put(workload.Op{ID: w.lastID, Kind: workload.Calc, Stream: "compute", Nanos: int64(gap)})
 		w.last = at
 	}
-	o.Stream = "nccl " + comm
+	for part := range o.Parts() {
+		o.Stream = "nccl " + part.Comm
+	}
 	if w.lastCalc > 0 {
 		o.After = []int{w.lastCalc}
 	}

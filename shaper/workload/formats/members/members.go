@@ -143,27 +143,19 @@ func (j *Job) Build(file string, o input.Options) (*workload.Workload, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	input.Counts(&j.Notes)(b.jumps, "gap", "between two calls, more than two years by their times; taken as two years")
-	if alone {
-		if slices.ContainsFunc(w.Ops,
-			func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
-			return nil, fmt.Errorf(
-				"%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks",
-				file)
-		}
-		j.Missing = append(j.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same",
-			j.world))
+	if alone && slices.ContainsFunc(w.Ops,
+		func(o workload.Op) bool { return o.Kind != workload.Coll && o.Kind != workload.Calc }) {
+		return nil, fmt.Errorf(
+			"%s: the ranks of a job with sends and receives do not do the same: give the files of all ranks", file)
 	}
 	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no call that all ranks of its communicator have", file)
 	}
-	if j.Timed {
-		j.Missing = append(j.Missing,
-			"when the data of a call was ready: the time between two calls of the host is a computation, and what "+
-				"waits for a call is not known")
-	} else {
-		j.Missing = append(j.Missing,
-			"no computation between the calls is known: they follow each other on their communicators")
-	}
+	missing := input.Sentences(&j.Missing)
+	missing(alone, "only one rank was recorded: all %d ranks are taken to do the same", j.world)
+	missing(j.Timed, "when the data of a call was ready: the time between two calls of the host is a computation, and "+
+		"what waits for a call is not known")
+	missing(!j.Timed, "no computation between the calls is known: they follow each other on their communicators")
 	w.Head.Source.Missing, w.Head.Source.Notes = j.Missing, j.Notes
 	return w, nil
 }

@@ -12,8 +12,6 @@ import (
 // builder makes the operations of a rank.
 type builder struct {
 	ops     []workload.Op
-	group   []workload.Op // sends and receives of one group of calls
-	of      call          // the first of them
 	streams map[string]string
 	timed   bool
 	last    time.Duration
@@ -21,35 +19,11 @@ type builder struct {
 	calc    int
 }
 
-// call adds a call. Sends and receives with the same number on the same communicator and stream are one group.
-func (b *builder) call(c *call, comm string) {
-	o := *c.op
-	o.Comm = comm
-	p2p := o.Kind != workload.Coll
-	if len(b.group) > 0 && (!p2p || c.opCount != b.of.opCount || c.member != b.of.member || c.stream != b.of.stream) {
-		b.endGroup()
-	}
-	if p2p {
-		if len(b.group) == 0 {
-			b.of = *c
-		}
-		b.group = append(b.group, o)
-		return
-	}
-	b.add(c, o)
-}
-
-// endGroup adds the group of sends and receives.
-func (b *builder) endGroup() {
-	switch len(b.group) {
-	case 0:
-		return
-	case 1:
-		b.add(&b.of, b.group[0])
-	default:
-		b.add(&b.of, workload.Op{Kind: workload.Group, Ops: b.group})
-	}
-	b.group = nil
+// group tells groups of sends and receives apart: those of one have one number on one communicator and stream.
+type group struct {
+	opCount uint64
+	member  *member
+	stream  string
 }
 
 // add adds an operation after the computation since the last call.

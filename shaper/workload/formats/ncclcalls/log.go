@@ -85,13 +85,6 @@ type broken struct{ process, current, text, line string }
 
 const maxBroken = 8
 
-// types are ncclDataType_t.
-var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
-	"float8e4m3", "float8e5m2"}
-
-// redOps are ncclRedOp_t. Higher numbers are operators that a program has made.
-var redOps = []string{"", "prod", "max", "min", "avg"}
-
 func newLog() *log {
 	return &log{handles: map[handle]*member{}, ops: map[opKey]*workload.Op{}, unknown: map[string]int{}}
 }
@@ -312,10 +305,9 @@ func (l *log) op(c *callFields, size int) (op workload.Op, err error) {
 		return op, fmt.Errorf("%s: count %s", name, c.count)
 	}
 	typ, err := strconv.Atoi(c.datatype)
-	if err != nil || typ < 0 || typ >= len(types) {
+	if op.Type = workload.TypeOf(typ); err != nil || op.Type == "" {
 		return op, fmt.Errorf("%s: datatype %s is not known", name, c.datatype)
 	}
-	op.Type = types[typ]
 	root, err := strconv.Atoi(c.root)
 	badRoot := func() error { return fmt.Errorf("%s: root %s of %d ranks", name, c.root, size) }
 	if err != nil || root >= size {
@@ -342,11 +334,8 @@ func (l *log) op(c *callFields, size int) (op workload.Op, err error) {
 		op.Root = root
 	}
 	if op.Func.Reduces() {
-		n, err := strconv.Atoi(c.op)
-		if err != nil || n < 0 || n >= len(redOps) {
-			n = 0 // counted by the caller
-		}
-		op.RedOp = redOps[n]
+		n, _ := strconv.Atoi(c.op)
+		op.RedOp, _ = workload.RedOpOf(n) // the caller counts operators of the program
 	}
 	return op, nil
 }

@@ -31,16 +31,16 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 				"with NCCL_DEBUG_FILE",
 			files[0].Name, units.Count(l.repeated, "line"))
 	}
-	if l.calls == 0 && len(l.unknown) > 0 {
+	switch {
+	case l.calls > 0:
+	case len(l.unknown) > 0:
 		_, err := workload.ParseFunc(slices.Min(slices.Collect(maps.Keys(l.unknown))))
 		return nil, fmt.Errorf("%s: %w", files[0].Name, err)
-	}
-	if l.calls == 0 && l.cut > 0 {
+	case l.cut > 0:
 		return nil, fmt.Errorf(
 			"%s: all %s of calls are cut, or have no host:pid:tid before NCCL INFO, which tells the ranks apart",
 			files[0].Name, units.Count(l.cut, "line"))
-	}
-	if l.calls == 0 {
+	default:
 		return nil, fmt.Errorf("%s: no call of NCCL: record with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
 			files[0].Name)
 	}
@@ -62,23 +62,14 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 			w.Head.Source.Notes = append(w.Head.Source.Notes, "a variable was left out: "+err.Error())
 		}
 	}
-	if l.timed {
-		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			"when the data of a call was ready: the time between two calls is a computation, and what waits for a "+
-				"call is not known")
-	} else {
-		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			"no computation between the calls is known: they follow each other on their streams")
-	}
-	if l.guessed > 0 {
-		w.Head.Source.Missing = append(w.Head.Source.Missing, fmt.Sprintf("the rank of %s: no line of INIT says it, %s",
-			units.Count(l.guessed, "process"), cmp.Or(l.guessedBy, "so they are in the order of the log")))
-	}
-	if l.byCalls {
-		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			"which communicators are of one rank: those of a thread that have the same calls are taken to be of "+
-				"different ranks")
-	}
+	missing := input.Sentences(&w.Head.Source.Missing)
+	missing(l.timed, "when the data of a call was ready: the time between two calls is a computation, and what waits for "+
+		"a call is not known")
+	missing(!l.timed, "no computation between the calls is known: they follow each other on their streams")
+	missing(l.guessed > 0, "the rank of %s: no line of INIT says it, %s", units.Count(l.guessed, "process"),
+		cmp.Or(l.guessedBy, "so they are in the order of the log"))
+	missing(l.byCalls, "which communicators are of one rank: those of a thread that have the same calls are taken to be "+
+		"of different ranks")
 	if len(lists) < l.ranks {
 		if err := l.oneForAll(files[0].Name, lists); err != nil {
 			return nil, err
@@ -87,8 +78,7 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 		if len(lists) > 1 {
 			recorded = fmt.Sprintf("%d of %d ranks were", len(lists), l.ranks)
 		}
-		w.Head.Source.Missing = append(w.Head.Source.Missing,
-			fmt.Sprintf("only %s recorded: all %d ranks are taken to do the same", recorded, l.ranks))
+		missing(true, "only %s recorded: all %d ranks are taken to do the same", recorded, l.ranks)
 		w.Ops = lists[0]
 		return w, nil
 	}
@@ -149,12 +139,15 @@ func (l *log) operations(file string) (lists [][]workload.Op, comms []workload.C
 	l.shift()
 	for _, c := range l.callers {
 		b := &builder{streams: map[string]string{}, timed: l.timed, ops: make([]workload.Op, 0, len(c.calls))}
+		groups := perrank.GroupedCalls[*call, group]{Add: b.add}
 		for _, one := range c.calls {
 			if !one.left {
-				b.call(one, names[one.member])
+				o := *one.op
+				o.Comm = names[one.member]
+				groups.Call(one, group{one.opCount, one.member, one.stream}, o)
 			}
 		}
-		b.endGroup()
+		groups.End()
 		lists = append(lists, b.ops)
 	}
 	return lists, registry.Comms, nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // initLine is NCCL's line of a communicator; pid is the process.
@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}

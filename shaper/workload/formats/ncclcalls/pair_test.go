@@ -11,7 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
-	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 // rankLog is the log of one of several ranks, each a process.
@@ -75,7 +75,7 @@ func callsOf(t *testing.T, texts ...string) (perRank []string, notes string) {
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}

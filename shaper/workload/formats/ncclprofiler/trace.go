@@ -185,18 +185,15 @@ func fileOf(name string) (process string, h place) {
 	return process, h
 }
 
-// types are ncclDataType_t, as the profiler of 2.23 writes them.
-var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
-	"float8e4m3", "float8e5m2"}
-
-// typeOf is the type of a name such as ncclFloat32, or of a number; "" if it is none.
+// typeOf is the type of a name such as ncclFloat32, or of a number, as the profiler of 2.23 writes it; "" if it is
+// none.
 func typeOf(raw json.RawMessage) string {
 	var number int
 	if json.Unmarshal(raw, &number) == nil {
-		if number >= 0 && number < len(types) && len(raw) > 0 && raw[0] != 'n' {
-			return types[number]
+		if string(raw) == "null" {
+			return ""
 		}
-		return ""
+		return workload.TypeOf(number)
 	}
 	var name string
 	if json.Unmarshal(raw, &name) != nil {

@@ -5,8 +5,6 @@ package nsys
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -21,36 +19,16 @@ type event struct {
 	Process *traceEvent `json:"TraceProcessEvent"`
 }
 
-// whole is a number that the export writes as a text if it has 64 bits.
-type whole int64
-
-var errNumber = errors.New("no number")
-
-func (w *whole) UnmarshalJSON(data []byte) error {
-	text := strings.Trim(string(data), `"`)
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		var u uint64
-		u, err = strconv.ParseUint(text, 10, 64)
-		n = int64(u)
-	}
-	if err != nil {
-		return errNumber
-	}
-	*w = whole(n)
-	return nil
-}
-
 // nvtxEvent is a range of NVTX. Its name is Text, or the text with the number TextId.
 type nvtxEvent struct {
-	Start   whole `json:"Timestamp"`
-	End     whole `json:"EndTimestamp"`
+	Start   input.Integer `json:"Timestamp"`
+	End     input.Integer `json:"EndTimestamp"`
 	Text    string
-	TextID  *whole `json:"TextId"`
-	Thread  whole  `json:"GlobalTid"`
+	TextID  *input.Integer `json:"TextId"`
+	Thread  input.Integer  `json:"GlobalTid"`
 	Payload struct {
 		BinaryData []struct {
-			SchemaID whole `json:"SchemaId"`
+			SchemaID input.Integer `json:"SchemaId"`
 			Data     []byte
 		}
 		JSON string `json:"Json"`
@@ -59,14 +37,14 @@ type nvtxEvent struct {
 
 // cudaEvent is what happened on a GPU: a kernel, or a synchronization.
 type cudaEvent struct {
-	Start       whole `json:"startNs"`
-	End         whole `json:"endNs"`
-	Correlation whole `json:"correlationId"`
-	Stream      whole `json:"streamId"`
-	Process     whole `json:"globalPid"`
+	Start       input.Integer `json:"startNs"`
+	End         input.Integer `json:"endNs"`
+	Correlation input.Integer `json:"correlationId"`
+	Stream      input.Integer `json:"streamId"`
+	Process     input.Integer `json:"globalPid"`
 	Kernel      *struct {
-		Name  whole `json:"demangledName"`
-		Short whole `json:"shortName"`
+		Name  input.Integer `json:"demangledName"`
+		Short input.Integer `json:"shortName"`
 	} `json:"kernel"`
 	Sync *struct {
 		Type string `json:"syncType"`
@@ -75,10 +53,10 @@ type cudaEvent struct {
 
 // traceEvent is a call of CUDA.
 type traceEvent struct {
-	Start       whole `json:"startNs"`
-	Correlation whole `json:"correlationId"`
-	Thread      whole `json:"globalTid"`
-	Name        whole `json:"name"`
+	Start       input.Integer `json:"startNs"`
+	Correlation input.Integer `json:"correlationId"`
+	Thread      input.Integer `json:"globalTid"`
+	Name        input.Integer `json:"name"`
 }
 
 // jsonReader reads an export as JSON.
@@ -103,7 +81,7 @@ func readJSON(f input.File, limit *input.Limit) (*recording, error) {
 	for j.More() {
 		var e event
 		err := j.Decode(&e)
-		if input.IsWrongType(err) || errors.Is(err, errNumber) {
+		if input.IsWrongType(err) {
 			r.foreign++
 			continue
 		}

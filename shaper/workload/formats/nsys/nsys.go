@@ -120,14 +120,7 @@ func (j *job) workload() (*workload.Workload, error) {
 	}
 	source := j.source()
 	j.members = nil // recordings may be large
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.world, Comms: j.comms.Comms,
-		Source: source}}
-	if len(lists) == 1 {
-		w.Ops = lists[0]
-	} else {
-		w.Ops = perrank.Join(lists, j.comms.Comms)
-	}
-	return w, nil
+	return perrank.Workload(j.world, lists, j.comms.Comms, source), nil
 }
 
 // firsts are by how much each member began later than the first one of its file, by its first call of the host.
@@ -201,10 +194,8 @@ func (j *job) call(at int, e *rangeEvent) (*workload.Op, error) {
 		o.Root = max(p.number(fieldRoot, 0), 0)
 	}
 	if f.coll.Reduces() {
-		names := []string{"", "prod", "max", "min", "avg"}
-		if op := p.number(fieldOp, -1); op >= 0 && op < len(names) {
-			o.RedOp = names[op]
-		} else {
+		known := false
+		if o.RedOp, known = workload.RedOpOf(p.number(fieldOp, -1)); !known {
 			j.left.operators++
 		}
 	}

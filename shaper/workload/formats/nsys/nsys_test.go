@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/nsys/nsystest"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
 
@@ -107,7 +108,7 @@ func TestReplayedJob(t *testing.T) {
 			t.Errorf("%s: %d bytes per rank, want %d", name, recorded[name], bytes)
 		}
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,11 +128,10 @@ func TestReplayedJob(t *testing.T) {
 		group.Ops[2].Kind != workload.Send {
 		t.Errorf("group: %+v", group)
 	}
-	comms := perrank.Comms(w)
-	own := perrank.NewIndex(comms).Of(reduce.Comm, 3)
+	own, _ := ix.CommOf(reduce.Comm, 3)
 	if reduce.Func != workload.Reduce || reduce.Root != 1 || own == nil || own.Ranks.String() != "2-3" ||
-		len(comms) != 3 {
-		t.Errorf("%+v on %v", reduce, comms)
+		len(ix.Comms) != 3 {
+		t.Errorf("%+v on %v", reduce, ix.Comms)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestKernels(t *testing.T) {
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil || len(lists) != 2 {
 		t.Fatal(len(lists), err)
 	}
@@ -271,7 +271,7 @@ func TestFilePerRank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := perrank.Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil || lists[0][0].Kind != workload.Group || lists[1][0].Kind != workload.Group {
 		t.Errorf("no rank starts later, because two files have no clock in common: %v %+v", err, lists)
 	}

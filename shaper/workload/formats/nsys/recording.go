@@ -68,7 +68,6 @@ type recording struct {
 	// waits are the calls by which a stream waits for others: the waiting stream and the correlation.
 	waits    map[process][]span
 	hardware string
-	version  string // of Nsight Systems
 	// broken counts payloads that were not understood, and lines of JSON that are no events.
 	broken, foreign int
 	noBlobs         bool // the export has payloads left out

@@ -420,20 +420,15 @@ func (db *database) waits(r *recording, _ map[int64]string) error {
 	})
 }
 
-// meta reads the hardware and the version.
+// meta reads the hardware, and whether payloads were exported.
 func (db *database) meta(r *recording, _ map[int64]string) error {
 	if db.has("META_DATA_EXPORT", "name", "value") {
-		err := db.each(`SELECT name, coalesce(value, '') FROM META_DATA_EXPORT NOT INDEXED
-			WHERE name LIKE 'EXPORT_P%' AND length(value) < 100`, nil,
+		err := db.each(`SELECT coalesce(value, '') FROM META_DATA_EXPORT NOT INDEXED
+			WHERE name = 'EXPORT_PARAM_INCLUDE_BLOBS' AND length(value) < 100`, nil,
 			func(scan func(...any) error) error {
-				var name, value string
-				err := scan(&name, &value)
-				switch name {
-				case "EXPORT_PRODUCT_VERSION":
-					r.version = value
-				case "EXPORT_PARAM_INCLUDE_BLOBS":
-					r.noBlobs = value == "false"
-				}
+				var value string
+				err := scan(&value)
+				r.noBlobs = value == "false"
 				return err
 			})
 		if err != nil {

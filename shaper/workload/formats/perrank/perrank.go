@@ -18,6 +18,15 @@ func Join(ranks [][]workload.Op, comms []workload.Comm) []workload.Op {
 	return NewJoiner(comms).Join(ranks)
 }
 
+// Workload makes a workload of the operations of each rank, or of one rank that stands for all of them.
+func Workload(ranks int, lists [][]workload.Op, comms []workload.Comm, source workload.Source) *workload.Workload {
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: ranks, Comms: comms, Source: source}}
+	if w.Ops = lists[0]; len(lists) > 1 {
+		w.Ops = Join(lists, comms)
+	}
+	return w
+}
+
 // Joiner joins the operations of ranks on the same communicators, several times. The time that it takes grows with the
 // number of operations, however different they are.
 type Joiner struct {
@@ -113,37 +122,12 @@ func equal(a, b *workload.Op) bool {
 		slices.EqualFunc(a.Ops, b.Ops, func(x, y workload.Op) bool { return equal(&x, &y) })
 }
 
-// Splitter gives the operations of one rank after the other, so that never the operations of all ranks are in memory.
-type Splitter struct {
-	// Comms are the communicators: the world if the workload names none.
-	Comms []workload.Comm
-	// Index finds them.
-	Index Index
-
-	of   *workload.Index
-	only string // the name of the communicators, if they have one
-}
-
-// NewSplitter checks w and returns its splitter.
-func NewSplitter(w *workload.Workload) (*Splitter, error) {
-	of, err := w.Index()
-	if err != nil {
-		return nil, err
-	}
-	s := &Splitter{Comms: Comms(w), of: of}
-	s.Index = NewIndex(s.Comms)
-	if len(of.Names) == 1 {
-		s.only = of.Names[0]
-	}
-	return s, nil
-}
-
-// Rank yields the operations of a rank, in order. They name no ranks, each names its communicator, and peers are not
+// OfRank yields the operations of a rank, in order. They name no ranks, each names its communicator, and peers are not
 // relative. After an error there are no more.
-func (s *Splitter) Rank(r int) iter.Seq2[workload.Op, error] {
+func OfRank(ix *workload.Index, rank int) iter.Seq2[workload.Op, error] {
 	return func(yield func(workload.Op, error) bool) {
-		for i, o := range s.of.OfRank(r) {
-			own, err := s.forRank(*o, r)
+		for i, o := range ix.OfRank(rank) {
+			own, err := asCalled(ix, *o, rank)
 			if err != nil {
 				err = fmt.Errorf("operation %d: %w", i+1, err)
 			}
@@ -154,22 +138,29 @@ func (s *Splitter) Rank(r int) iter.Seq2[workload.Op, error] {
 	}
 }
 
-// Split returns the operations of each rank of w, as [Splitter] does.
-func Split(w *workload.Workload) ([][]workload.Op, error) {
-	s, err := NewSplitter(w)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]workload.Op, w.Head.Ranks)
-	for r := range out {
-		for o, err := range s.Rank(r) {
-			if err != nil {
-				return nil, err
-			}
-			out[r] = append(out[r], o)
+// asCalled is an operation as a rank calls it.
+func asCalled(ix *workload.Index, o workload.Op, rank int) (workload.Op, error) {
+	o.Ranks = nil
+	o.After = slices.Clone(o.After)
+	o.Ops = slices.Clone(o.Ops)
+	for i, inner := range o.Ops {
+		var err error
+		if o.Ops[i], err = asCalled(ix, inner, rank); err != nil {
+			return o, err
 		}
 	}
-	return out, nil
+	if o.Kind != workload.Coll && o.Kind != workload.Send && o.Kind != workload.Recv {
+		return o, nil
+	}
+	c, at := ix.CommOf(o.Comm, rank)
+	if c == nil {
+		return o, fmt.Errorf("rank %d is in no communicator %q", rank, o.Comm)
+	}
+	o.Comm = c.Name
+	if o.Relative {
+		o.Peer, o.Relative = o.PeerOf(at, len(c.Ranks)), false
+	}
+	return o, nil
 }
 
 // Comms are the communicators of a workload: the world if it names none.
@@ -179,58 +170,3 @@ func Comms(w *workload.Workload) []workload.Comm {
 	}
 	return []workload.Comm{{Name: workload.World, Ranks: All(w.Head.Ranks)}}
 }
-
-func hasComm(k workload.Kind) bool {
-	return k == workload.Coll || k == workload.Send || k == workload.Recv
-}
-
-// forRank is the operation as rank r calls it.
-func (s *Splitter) forRank(o workload.Op, r int) (workload.Op, error) {
-	o.Ranks = nil
-	o.After = slices.Clone(o.After)
-	o.Ops = slices.Clone(o.Ops)
-	for i, inner := range o.Ops {
-		if inner.Comm == "" {
-			inner.Comm = o.Comm
-		}
-		var err error
-		if o.Ops[i], err = s.forRank(inner, r); err != nil {
-			return o, err
-		}
-	}
-	if !hasComm(o.Kind) {
-		return o, nil
-	}
-	if o.Comm == "" {
-		o.Comm = s.only
-	}
-	c := s.Index.Of(o.Comm, r)
-	if c == nil {
-		return o, fmt.Errorf("rank %d is in no communicator %q", r, o.Comm)
-	}
-	if o.Relative {
-		o.Peer, o.Relative = o.PeerOf(slices.Index(c.Ranks, r), len(c.Ranks)), false
-	}
-	return o, nil
-}
-
-// Index finds communicators by name and rank.
-type Index map[string]map[int]*workload.Comm
-
-// NewIndex returns an index of communicators.
-func NewIndex(comms []workload.Comm) Index {
-	ix := Index{}
-	for i := range comms {
-		c := &comms[i]
-		if ix[c.Name] == nil {
-			ix[c.Name] = map[int]*workload.Comm{}
-		}
-		for _, r := range c.Ranks {
-			ix[c.Name][r] = c
-		}
-	}
-	return ix
-}
-
-// Of is the communicator of a name in which a rank is, nil if there is none.
-func (ix Index) Of(name string, rank int) *workload.Comm { return ix[name][rank] }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package perrank
+package perrank_test
 
 import (
 	"strings"
@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank/perranktest"
 )
 
 func TestJoinAndSplit(t *testing.T) {
@@ -23,7 +25,7 @@ func TestJoinAndSplit(t *testing.T) {
 	free := twice
 	free.After = nil
 	lists := [][]workload.Op{{calc(1), coll, group}, {calc(2), coll}, {calc(1), coll, twice}, {calc(1), coll, free}}
-	ops := Join(lists, comms)
+	ops := perrank.Join(lists, comms)
 	var got []string
 	for _, o := range ops {
 		got = append(got, string(o.Kind)+" "+o.Ranks.String())
@@ -31,8 +33,9 @@ func TestJoinAndSplit(t *testing.T) {
 	if text := strings.Join(got, ","); text != "calc 0,2-3,calc 1,coll ,group 0,coll 2,coll 3" {
 		t.Errorf("joined: %s", text)
 	}
-	again, err := Split(&workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 4, Comms: comms},
-		Ops: ops})
+	again, err := perranktest.Split(&workload.Workload{
+		Head: workload.Head{Format: workload.Format, Ranks: 4, Comms: comms},
+		Ops:  ops})
 	if err != nil || cmp.Diff(lists, again) != "" {
 		t.Errorf("split: %v %s", err, cmp.Diff(lists, again))
 	}
@@ -42,13 +45,13 @@ func TestSplitResolvesPeersAndNames(t *testing.T) {
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 3}, Ops: []workload.Op{
 		{Kind: workload.Send, Peer: -1, Relative: true, Count: 1, Type: "int8"},
 	}}
-	lists, err := Split(w)
+	lists, err := perranktest.Split(w)
 	if err != nil || lists[0][0].Peer != 2 || lists[2][0].Peer != 1 || lists[1][0].Comm != workload.World ||
 		lists[0][0].Relative {
 		t.Errorf("%+v, %v", lists, err)
 	}
 	w.Ops[0].Comm, w.Ops[0].Ranks = "no", workload.Ranks{0}
-	if _, err := Split(w); err == nil || !strings.Contains(err.Error(), `"no" is no communicator`) {
+	if _, err := perranktest.Split(w); err == nil || !strings.Contains(err.Error(), `"no" is no communicator`) {
 		t.Errorf("a communicator that is not there: %v", err)
 	}
 }
@@ -73,7 +76,7 @@ func TestAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		comms, err := Alike("x", ranks, test.world)
+		comms, err := perrank.Alike("x", ranks, test.world)
 		for _, c := range comms {
 			got = append(got, c.Ranks.String())
 		}
@@ -85,14 +88,15 @@ func TestAlike(t *testing.T) {
 }
 
 func TestInARow(t *testing.T) {
-	if a, b, c := InARow(5, 2, 8), InARow(5, 8, 8), InARow(5, 3, 8); a.String() != "4-5" || b.String() != "0-7" ||
+	if a, b, c := perrank.InARow(5, 2, 8), perrank.InARow(5, 8, 8), perrank.InARow(5, 3, 8); a.String() != "4-5" ||
+		b.String() != "0-7" ||
 		c != nil {
 		t.Errorf("%s, %s, %s", a, b, c)
 	}
 }
 
 func TestRegistry(t *testing.T) {
-	var g Registry
+	var g perrank.Registry
 	for _, test := range []struct{ name, ranks, want string }{
 		{"a", "0-1", "a"}, {"a", "2-3", "a"}, {"a", "0-1", "a"}, {"a", "1-2", "a#2"}, {"a", "0-3", "a#3"},
 		{"b", "0-3", "b"},

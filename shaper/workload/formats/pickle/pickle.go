@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/bounds"
@@ -161,7 +162,11 @@ func (d *Decoder) run() (any, error) {
 			return nil, err
 		}
 		if op[0] == stop {
-			return d.pop()
+			values, err := d.take(1)
+			if err != nil {
+				return nil, err
+			}
+			return values[0], nil
 		}
 		if err := d.step(op[0]); err != nil {
 			return nil, err
@@ -223,20 +228,34 @@ var objects = map[byte]string{
 	'P':  "PERSID", 'Q': "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4",
 }
 
+// operand is how many bytes an operation has behind it: a number, or the size of a text or of a number.
+var operand = [256]int{frame: 8, binInt: 4, binInt1: 1, binInt2: 2, long1: 1, binFloat: 8, binUnicode: 4,
+	shortBinUnicode: 1, binUnicode8: 8, binString: 4, shortBinString: 1, binBytes: 4, shortBinBytes: 1, binPut: 1,
+	longBinPut: 4, binGet: 1, longBinGet: 4}
+
 // step executes one operation other than stop.
 func (d *Decoder) step(op byte) error {
+	n, err := d.unsigned(operand[op])
+	if err != nil {
+		return err
+	}
 	switch op {
 	case none:
 		return d.push(nil)
 	case newTrue, newFalse:
 		return d.push(op == newTrue)
 	case frame:
-		_, err := d.bytes(8)
-		return err
-	case binInt, binInt1, binInt2, long1, binFloat:
-		return d.number(op)
+		return nil
+	case binInt:
+		return d.push(int64(int32(n)))
+	case binInt1, binInt2:
+		return d.push(int64(n))
+	case long1:
+		return d.long(n)
+	case binFloat:
+		return d.push(math.Float64frombits(bits.ReverseBytes64(n)))
 	case binUnicode, shortBinUnicode, binUnicode8, binString, shortBinString, binBytes, shortBinBytes:
-		return d.text(op)
+		return d.text(n)
 	case mark:
 		d.marks = append(d.marks, len(d.stack))
 		d.held += 8
@@ -251,10 +270,12 @@ func (d *Decoder) step(op byte) error {
 		return d.collect(op)
 	case appendOne, appends, setItem, setItems:
 		return d.add(op)
-	case binPut, longBinPut, memoize:
-		return d.put(op)
+	case binPut, longBinPut:
+		return d.put(n)
+	case memoize:
+		return d.put(uint64(len(d.memo)))
 	case binGet, longBinGet:
-		return d.get(op)
+		return d.get(n)
 	}
 	if name, ok := objects[op]; ok {
 		return fmt.Errorf("the pickle builds an object of Python (%s), which is not done here", name)
@@ -281,6 +302,9 @@ func (d *Decoder) count(n int64) {
 
 // unsigned reads a number of n bytes.
 func (d *Decoder) unsigned(n int) (uint64, error) {
+	if n == 0 {
+		return 0, nil
+	}
 	b, err := d.bytes(n)
 	if err != nil {
 		return 0, err
@@ -290,56 +314,20 @@ func (d *Decoder) unsigned(n int) (uint64, error) {
 	return binary.LittleEndian.Uint64(whole[:]), nil
 }
 
-func (d *Decoder) number(op byte) error {
-	n := 1 // of binInt1, and of the size of long1
-	switch op {
-	case binInt2:
-		n = 2
-	case binInt:
-		n = 4
-	case binFloat:
-		n = 8
+// long pushes a number of so many bytes.
+func (d *Decoder) long(size uint64) error {
+	if size > 8 {
+		return fmt.Errorf("a number of %d bytes: at most 8 are read", size)
 	}
-	if op == binFloat {
-		b, err := d.bytes(n)
-		if err != nil {
-			return err
-		}
-		return d.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
-	}
-	value, err := d.unsigned(n)
-	switch {
-	case err != nil:
-		return err
-	case op == binInt:
-		return d.push(int64(int32(value)))
-	case op != long1:
-		return d.push(int64(value))
-	case value > 8:
-		return fmt.Errorf("a number of %d bytes: at most 8 are read", value)
-	}
-	bits := 8 * value
-	if value, err = d.unsigned(int(value)); err != nil {
-		return err
-	}
-	if bits == 0 {
-		return d.push(int64(0))
-	}
-	return d.push(int64(value<<(64-bits)) >> (64 - bits)) // the sign is that of the highest byte
-}
-
-func (d *Decoder) text(op byte) error {
-	n := 4
-	switch op {
-	case shortBinUnicode, shortBinString, shortBinBytes:
-		n = 1
-	case binUnicode8:
-		n = 8
-	}
-	size, err := d.unsigned(n)
+	value, err := d.unsigned(int(size))
 	if err != nil {
 		return err
 	}
+	shift := 64 - 8*size
+	return d.push(int64(value<<shift) >> shift) // the sign is that of the highest byte
+}
+
+func (d *Decoder) text(size uint64) error {
 	if size > maxText {
 		return fmt.Errorf("a text of %d bytes: at most %d are read", size, maxText)
 	}
@@ -365,14 +353,16 @@ func (d *Decoder) push(v any) error {
 
 var errStack = errors.New("the pickle takes a value that is not there")
 
-func (d *Decoder) pop() (any, error) {
-	if len(d.stack) == 0 || len(d.marks) > 0 && d.marks[len(d.marks)-1] >= len(d.stack) {
+// take takes the last n values, none from before the last mark. They are valid until the next push.
+func (d *Decoder) take(n int) ([]any, error) {
+	at := len(d.stack) - n
+	if at < 0 || len(d.marks) > 0 && d.marks[len(d.marks)-1] > at {
 		return nil, errStack
 	}
-	v := d.stack[len(d.stack)-1]
-	d.stack = d.stack[:len(d.stack)-1]
-	d.held -= slot
-	return v, nil
+	values := d.stack[at:]
+	d.stack = d.stack[:at]
+	d.held -= int64(n) * slot
+	return values, nil
 }
 
 // popMark takes the values since the last mark. They are valid until the next push.
@@ -395,13 +385,14 @@ func (d *Decoder) arrange(op byte) error {
 		_, err := d.popMark()
 		return err
 	case op == pop:
-		_, err := d.pop()
+		_, err := d.take(1)
 		return err
 	}
-	v, err := d.pop()
+	values, err := d.take(1)
 	if err != nil {
 		return err
 	}
+	v := values[0]
 	keep(v)
 	return errors.Join(d.push(v), d.push(v))
 }
@@ -442,40 +433,27 @@ func (d *Decoder) newDict() *Dict {
 
 // collect makes a list, tuple or dict of the values on the stack.
 func (d *Decoder) collect(op byte) error {
-	n := 0
+	var values []any
+	var err error
 	switch op {
-	case tuple1:
-		n = 1
-	case tuple2:
-		n = 2
-	case tuple3:
-		n = 3
+	case tuple1, tuple2, tuple3:
+		values, err = d.take(int(op-tuple1) + 1)
 	default:
-		values, err := d.popMark()
-		if err != nil {
-			return err
-		}
-		if op != dict {
-			return d.push(d.newList(values))
-		}
-		made := d.newDict()
-		if err := d.items(made, values); err != nil {
-			return err
-		}
-		if err := d.push(made); err != nil {
-			return err
-		}
-		d.use(made)
-		return nil
+		values, err = d.popMark()
 	}
-	values := make([]any, n)
-	for i := n - 1; i >= 0; i-- {
-		var err error
-		if values[i], err = d.pop(); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	return d.push(d.newList(values))
+	if op != dict {
+		return d.push(d.newList(values))
+	}
+	made := d.newDict()
+	if err := d.items(made, values); err != nil {
+		return err
+	}
+	err = d.push(made)
+	d.use(made)
+	return err
 }
 
 // add adds values to the list or the dict below them.
@@ -484,13 +462,9 @@ func (d *Decoder) add(op byte) error {
 	var err error
 	switch op {
 	case appendOne:
-		values = make([]any, 1)
-		values[0], err = d.pop()
+		values, err = d.take(1)
 	case setItem:
-		values = make([]any, 2)
-		if values[1], err = d.pop(); err == nil {
-			values[0], err = d.pop()
-		}
+		values, err = d.take(2)
 	default:
 		values, err = d.popMark()
 	}
@@ -589,18 +563,7 @@ func (d *Decoder) free(u *use) bool {
 }
 
 // put notes the value on top of the stack in the memo.
-func (d *Decoder) put(op byte) error {
-	at := uint64(len(d.memo))
-	var err error
-	switch op {
-	case binPut:
-		at, err = d.unsigned(1)
-	case longBinPut:
-		at, err = d.unsigned(4)
-	}
-	if err != nil {
-		return err
-	}
+func (d *Decoder) put(at uint64) error {
 	if len(d.stack) == 0 {
 		return errStack
 	}
@@ -617,15 +580,7 @@ func (d *Decoder) put(op byte) error {
 }
 
 // get pushes a value of the memo.
-func (d *Decoder) get(op byte) error {
-	n := 1
-	if op == longBinGet {
-		n = 4
-	}
-	at, err := d.unsigned(n)
-	if err != nil {
-		return err
-	}
+func (d *Decoder) get(at uint64) error {
 	if at >= uint64(len(d.memo)) {
 		return errors.New("the pickle takes a value from the memo that is not there")
 	}

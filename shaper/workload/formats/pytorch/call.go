@@ -34,6 +34,29 @@ type Group struct {
 	Size  int            // 0 if not recorded
 }
 
+// GroupName is the name of a group for people: the description, if it says more than the number.
+func GroupName(name, desc string) string {
+	switch desc {
+	case "", "undefined", name:
+		return name
+	case "default_pg":
+		return desc
+	}
+	return desc + "." + name
+}
+
+// MissingRanks says of which ranks of a job no file was given. What is the name of such a file.
+func MissingRanks(ranks int, what string, given func(rank int) bool) error {
+	var missing workload.Ranks
+	for r := range ranks {
+		if !given(r) {
+			missing = append(missing, r)
+		}
+	}
+	return fmt.Errorf("the job had %d ranks, and no %s is of %s: give the %[2]ss of all ranks, or that of one alone, "+
+		"which then stands for all (--spmd)", ranks, what, missing)
+}
+
 // Empty tells whether the call moves nothing between ranks: it waits, or starts a group of calls.
 func (c *Call) Empty() bool {
 	return !c.Moves() || c.In == 0 && c.Out == 0 && !c.IsBarrier()

@@ -46,12 +46,7 @@ func Read(files, timed []input.File, o input.Options) (*workload.Workload, error
 			return nil, fmt.Errorf("%s: %w", t.file, err)
 		}
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms,
-		Source: j.source()}}
-	if w.Ops = lists[0]; len(lists) > 1 {
-		w.Ops = perrank.Join(lists, j.comms.Comms)
-	}
-	return w, nil
+	return perrank.Workload(j.ranks, lists, j.comms.Comms, j.source()), nil
 }
 
 // lastNumber finds the rank in a file's name, such as dlrm_eg_3.json.
@@ -350,8 +345,8 @@ func (j *job) source() workload.Source {
 	note(nameless, "call", "left out, the trace does not name it")
 	note(unreadable, "node", "a field is of another type than expected")
 	note(lists, "list", "of process groups, not understood")
-	if len(j.foreign) > 0 {
-		note(len(j.foreign), "call", "left out, such as "+j.foreign[0])
+	if n := len(j.foreign); n > 0 {
+		note(n, "call", "left out, such as "+j.foreign[0])
 	}
 	return s
 }

@@ -173,23 +173,12 @@ func (t *trace) readGroups(n *node) {
 		return
 	}
 	for _, g := range groups {
-		one := pytorch.Group{Name: groupName(g.Name, g.Desc), Size: g.Size}
+		one := pytorch.Group{Name: pytorch.GroupName(g.Name, g.Desc), Size: g.Size}
 		if len(g.Ranks) > 0 && slices.Min(g.Ranks) >= 0 && slices.Max(g.Ranks) < workload.MaxRanks {
 			one.Ranks = g.Ranks
 		}
 		t.groups[one.Name] = one
 	}
-}
-
-// groupName is the name of a group, as the reader of the profiler's traces gives it.
-func groupName(name, desc string) string {
-	switch desc {
-	case "", "undefined", name:
-		return name
-	case "default_pg":
-		return desc
-	}
-	return desc + "." + name
 }
 
 // call is the call that a node describes: by its attributes, else by its inputs.
@@ -213,7 +202,7 @@ func (t *trace) call(n *node) pytorch.Call {
 	c.Name, c.DType = text("collective_name"), text("dtype")
 	c.InSplit, c.InCut = pytorch.ParseParts(text("in_split_size"))
 	c.OutSplit, c.OutCut = pytorch.ParseParts(text("out_split_size"))
-	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
+	c.Group = pytorch.Group{Name: pytorch.GroupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
 	c.Group.Ranks = t.evenRanks(number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
 	c.SetSizes(number("in_msg_nelems", -1), number("out_msg_nelems", -1))
@@ -237,7 +226,7 @@ func (t *trace) inputs(n *node) pytorch.Call {
 	for _, v := range list[:at] {
 		var group []string
 		if json.Unmarshal(v, &group) == nil && len(group) == 2 {
-			c.Group.Name = groupName(group[0], group[1])
+			c.Group.Name = pytorch.GroupName(group[0], group[1])
 		}
 	}
 	if len(types) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -284,27 +285,18 @@ func (b *builder) wait(id int) {
 func (b *builder) source(file string) workload.Source {
 	h := b.head
 	s := workload.Source{Kind: "simai", File: file, Missing: []string{"the type of the elements"}}
-	if !b.computes {
-		s.Missing = append(s.Missing, "no computation between the calls is known")
+	missing := input.Sentences(&s.Missing)
+	missing(!b.computes, "no computation between the calls is known")
+	size := "the bytes, which the file does not say,"
+	if h.pipelineBytes >= 0 {
+		size = fmt.Sprintf("the %d bytes", h.pipelineBytes)
 	}
-	if h.Pipeline > 1 {
-		size := "the bytes, which the file does not say,"
-		if h.pipelineBytes >= 0 {
-			size = fmt.Sprintf("the %d bytes", h.pipelineBytes)
-		}
-		s.Missing = append(s.Missing,
-			fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without %s "+
-				"that stages send each other and without waiting for each other", h.Pipeline, size))
-	}
-	if h.policy.byNetwork || h.name == customized {
-		s.Missing = append(s.Missing,
-			"which ranks are in a group: ASTRA-sim 1 takes the dimensions of its network; all ranks are taken, as "+
-				"Chakra's converter does")
-	}
-	if b.sign == "" && b.computes {
-		s.Missing = append(s.Missing,
-			"the unit of times: ns is taken, a cycle of ASTRA-sim 1 at 1 GHz; Chakra's converter takes them for us")
-	}
+	missing(h.Pipeline > 1, "the pipeline: every stage of %d is taken to compute these layers, without %s that stages "+
+		"send each other and without waiting for each other", h.Pipeline, size)
+	missing(h.policy.byNetwork || h.name == customized, "which ranks are in a group: ASTRA-sim 1 takes the dimensions of "+
+		"its network; all ranks are taken, as Chakra's converter does")
+	missing(b.sign == "" && b.computes,
+		"the unit of times: ns is taken, a cycle of ASTRA-sim 1 at 1 GHz; Chakra's converter takes them for us")
 	s.Notes = b.notes()
 	return s
 }
@@ -323,16 +315,13 @@ func (b *builder) notes() (notes []string) {
 	note(b.unissued, "call", "left out, "+b.name+" does not issue it there")
 	rest := 0
 	for i := range b.layers {
-		rest += btoi(b.layers[i].rest)
+		rest += units.Bit(b.layers[i].rest)
 	}
 	note(rest, "line", "more columns than are known")
 	for _, key := range b.unknown {
 		notes = append(notes, key+" in the first line: not understood")
 	}
-	if b.policy.inner == perrank.Tensor {
-		notes = append(notes,
-			fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", b.Tensor,
-				b.Expert))
-	}
+	input.Sentences(&notes)(b.policy.inner == perrank.Tensor,
+		"ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", b.Tensor, b.Expert)
 	return notes
 }

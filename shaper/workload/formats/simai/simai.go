@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -141,7 +142,7 @@ func (h *head) set(words []string) (int, error) {
 	none := len(words) == 1 || strings.HasSuffix(words[1], ":")
 	switch {
 	case name == "pp_comm" && (none || words[1] == "None"):
-		return min(len(words), 2-btoi(none)), nil
+		return min(len(words), 2-units.Bit(none)), nil
 	case none && isCount:
 		return 0, fmt.Errorf("%s has no value", name)
 	case isCount:
@@ -158,7 +159,7 @@ func (h *head) set(words []string) (int, error) {
 		h.pipelineBytes = n
 	case name == "mode":
 		h.inference = !none && words[1] == "1"
-		return 2 - btoi(none), nil
+		return 2 - units.Bit(none), nil
 	case name == "checkpoints":
 		return layerList(name, words, h.checkpoints)
 	case name == "checkpoint_initiates":
@@ -171,16 +172,9 @@ func (h *head) set(words []string) (int, error) {
 		h.lastBottom = int(min(n, math.MaxInt32))
 	default:
 		h.unknown = append(h.unknown, name)
-		return 2 - btoi(none), nil
+		return 2 - units.Bit(none), nil
 	}
 	return 2, nil
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // layerList reads a number of layers and the layers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/interpret"
 )
@@ -123,17 +124,10 @@ func (d *data) checkBounds(i int) {
 			}
 			if _, ok := l.At(x.ref, st.Count); !ok {
 				d.r.add(Bounds, st.Line, "%s %s %s from %v, but the buffer has %d", d.name(i, k), x.what,
-					chunks(st.Count), x.ref, l.Size[x.ref.Buffer])
+					units.Count(st.Count, "chunk"), x.ref, l.Size[x.ref.Buffer])
 			}
 		}
 	}
-}
-
-func chunks(n int) string {
-	if n == 1 {
-		return "1 chunk"
-	}
-	return fmt.Sprintf("%d chunks", n)
 }
 
 // run executes the schedule with whole steps. If it stops before the end, that is a finding.

@@ -5,6 +5,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
 
@@ -78,7 +79,7 @@ func unequalSums(_ *schedule.GPU, b *schedule.Block, step int) string {
 	}
 	return fmt.Sprintf(
 		"adds %s to %v, and the step before %d: RCCL makes one operation of both and takes the count of the last",
-		chunks(st.Count), st.Dst, before.Count)
+		units.Count(st.Count, "chunk"), st.Dst, before.Count)
 }
 
 // outsideOfFile: RCCL compares offsets with i_chunks, o_chunks and s_chunks, also in place.
@@ -94,7 +95,7 @@ func outsideOfFile(g *schedule.GPU, b *schedule.Block, step int) string {
 	}{{source, st.Src}, {target, st.Dst}} {
 		if x.used && x.ref.Offset >= g.Chunks[x.ref.Buffer] {
 			return fmt.Sprintf("uses %v, and the file says that the GPU has %s there: RCCL refuses such a file", x.ref,
-				chunks(g.Chunks[x.ref.Buffer]))
+				units.Count(g.Chunks[x.ref.Buffer], "chunk"))
 		}
 	}
 	return ""

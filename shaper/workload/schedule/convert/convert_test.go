@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		"other JSON":  {`{"a": 1}`, "not a schedule"},
 		"broken JSON": {`{"7-Flows": [`, "it was cut"},
 		"MSCCL++": {
-			`{"gpus": [{"channels": [{"type": "port"}], "threadblocks": [{"ops": [{"name": "put"}, {"name": "wait"}]}]}]}`, "GPU 0: thread block 0, operation 0 (put): names no channel"},
+			`{"gpus": [{"channels": [{"type": "port"}], "threadblocks": [{"ops": [{"name": "wait"}]}]}]}`, "GPU 0 thread block 0 operation 0 (wait): names no channel"},
 		"memory channels": {strings.Replace(portPlan, `"channels": [{"channel_type": "port", "connected_to"`,
 			`"channels": [{"channel_type": "memory", "connected_to"`, 1),
 			"an MSCCL++ plan: GPU 0 thread block 0 operation 0 (signal): port channel 0: the GPU has 0"},
@@ -157,9 +157,9 @@ func TestRefusals(t *testing.T) {
 		"no such channel": {strings.Replace(portPlan, `"channel_ids": [0]}], "remote`, `"channel_ids": [3]}], "remote`,
 			1), "channel 3: the GPU has 1"},
 		"remote buffer": {strings.Replace(portPlan, `"buffer_id": 0`, `"buffer_id": 4`, 1),
-			"remote buffer 4 does not exist"},
+			"remote buffer 4 over a port channel does not exist"},
 		"other remote": {strings.Replace(portPlan, `"rank": 1`, `"rank": 0`, 1),
-			"is of GPU 0, the channel goes to 1"},
+			"remote buffer 0 is of GPU 0: must be another of the 2"},
 		"negative size": {strings.Replace(portPlan, `"size": 1`, `"size": -1`, 1), "-1 chunks"},
 		"no signal": {
 			strings.Replace(portPlan, `{"name": "signal", "channel_ids": [0], "channel_type": "port"}, `, "", 1),

@@ -35,7 +35,7 @@ func readJSON(data []byte) (*schedule.Schedule, error) {
 	case d.Flows != nil, d.Flows6 != nil:
 		return readTECCL(data)
 	case d.GPUs != nil:
-		s, err := mscclpp.ReadMessages(data)
+		s, err := mscclpp.Read(data)
 		if err != nil {
 			return nil, fmt.Errorf("an MSCCL++ plan: %w", err)
 		}

@@ -5,7 +5,6 @@ package convert
 import (
 	"encoding/xml"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
@@ -40,20 +39,14 @@ func readTrees(data []byte, o mk.Options) (*schedule.Schedule, error) {
 	for _, t := range f.Trees {
 		roots[t.Root] = true
 	}
-	rank := map[int]int{}
-	for i, root := range slices.Sorted(maps.Keys(roots)) {
-		rank[root] = i
-	}
-	if len(rank) > mk.MaxGPUs {
-		return nil, fmt.Errorf("%d roots: must be at most %d", len(rank), mk.MaxGPUs)
+	rank, err := ranksOf(roots)
+	if err != nil {
+		return nil, err
 	}
 	var trees []mk.Tree
 	next := map[int]int{} // index of a root's next chunk
 	for _, t := range f.Trees {
-		parent := make([]int, len(rank))
-		for i := range parent {
-			parent[i] = schedule.None
-		}
+		parent := slices.Repeat([]int{schedule.None}, len(rank))
 		for _, s := range t.Sends {
 			src, ok := rank[s.Src]
 			dst, ok2 := rank[s.Dst]

@@ -181,8 +181,13 @@ func (b *builder) down(s *shape, r, has int) {
 	}
 }
 
-// trees makes the trees of all roots from one shape: parent is the parent of a position, position 0 is the root.
-func trees(o *Options, parent func(position, index int) int) (out []Tree) {
+// fromShape makes the schedule of trees of all roots that have one shape: parent is the parent of a position,
+// position 0 is the root.
+func fromShape(name string, o Options, parent func(position, index int) int) (*schedule.Schedule, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	var out []Tree
 	n := o.GPUs
 	for root := range n {
 		for i := range o.K {
@@ -197,23 +202,17 @@ func trees(o *Options, parent func(position, index int) int) (out []Tree) {
 			out = append(out, t)
 		}
 	}
-	return out
+	return FromTrees(name, o, out)
 }
 
 // Chain makes chains: from each root to the next ranks, one after another.
 func Chain(o Options) (*schedule.Schedule, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return FromTrees("chain", o, trees(&o, func(p, _ int) int { return p - 1 }))
+	return fromShape("chain", o, func(p, _ int) int { return p - 1 })
 }
 
 // BinaryTree makes binary trees: the rank at position p from the root has the children at 2p+1 and 2p+2.
 func BinaryTree(o Options) (*schedule.Schedule, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return FromTrees("tree", o, trees(&o, func(p, _ int) int { return (p - 1) / 2 }))
+	return fromShape("tree", o, func(p, _ int) int { return (p - 1) / 2 })
 }
 
 // DoubleBinary makes pairs of binary trees: in the second of a pair the ranks behind the root are in reverse order, so
@@ -223,7 +222,7 @@ func DoubleBinary(o Options) (*schedule.Schedule, error) {
 		return nil, err
 	}
 	o.K *= 2
-	s, err := FromTrees("double_binary", o, trees(&o, func(p, index int) int {
+	s, err := fromShape("double_binary", o, func(p, index int) int {
 		if index%2 == 0 {
 			return (p - 1) / 2
 		}
@@ -231,7 +230,7 @@ func DoubleBinary(o Options) (*schedule.Schedule, error) {
 			return o.GPUs - q
 		}
 		return 0
-	}))
+	})
 	if err == nil {
 		s.Name = fmt.Sprintf("%s_double_binary_k%d", o.Coll, o.K/2)
 	}

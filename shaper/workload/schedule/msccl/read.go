@@ -36,7 +36,7 @@ func Read(in io.Reader, name string, coll schedule.Collective) (*schedule.Schedu
 // readUpTo is Read of a file of at most so many bytes.
 func readUpTo(in io.Reader, name string, coll schedule.Collective, most int64) (*schedule.Schedule, error) {
 	limited := &io.LimitedReader{R: in, N: most + 1}
-	r := &reader{name: name, coll: coll, in: limited, line: 1, dec: xml.NewDecoder(limited)}
+	r := &reader{name: name, coll: coll, line: 1, dec: xml.NewDecoder(limited)}
 	r.dec.Entity = map[string]string{} // none are known, so none can grow
 	r.dec.CharsetReader = charset
 	s, err := r.read()
@@ -64,7 +64,6 @@ func charset(label string, in io.Reader) (io.Reader, error) {
 type reader struct {
 	name  string
 	coll  schedule.Collective // of a file that does not say it
-	in    *io.LimitedReader
 	dec   *xml.Decoder
 	line  int
 	s     *schedule.Schedule

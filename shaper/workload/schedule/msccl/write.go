@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/internal/xmltext"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 )
@@ -26,8 +27,8 @@ func Write(out io.Writer, s *schedule.Schedule) error {
 	}
 	fmt.Fprintf(w,
 		`<algo name="%s" proto="%s" nchannels="%d" nchunksperloop="%d" ngpus="%d" coll="%s" inplace="%d" outofplace="%d" minBytes="%d" maxBytes="%d"%s>`+"\n",
-		xmltext.Escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, digit(s.InPlace), digit(s.OutOfPlace),
-		s.MinBytes, s.MaxBytes, grain)
+		xmltext.Escape(s.Name), s.Proto, s.Channels, s.LoopChunks, len(s.GPUs), s.Coll, units.Bit(s.InPlace),
+		units.Bit(s.OutOfPlace), s.MinBytes, s.MaxBytes, grain)
 	for id := range s.GPUs {
 		writeGPU(w, id, &s.GPUs[id])
 	}
@@ -51,16 +52,9 @@ func writeGPU(w io.Writer, id int, g *schedule.GPU) {
 				"      <step s=\"%d\" type=\"%v\" srcbuf=\"%v\" srcoff=\"%d\" dstbuf=\"%v\" dstoff=\"%d\" cnt=\"%d\" "+
 					"depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n",
 				k, s.Kind, s.Src.Buffer, s.Src.Offset, s.Dst.Buffer, s.Dst.Offset, s.Count, s.DepBlock, s.DepStep,
-				digit(s.HasDep))
+				units.Bit(s.HasDep))
 		}
 		fmt.Fprintln(w, "    </tb>")
 	}
 	fmt.Fprintln(w, "  </gpu>")
-}
-
-func digit(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }

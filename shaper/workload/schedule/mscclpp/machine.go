@@ -128,12 +128,12 @@ func (m *machine) addBlock(gpu, id int, ops []operation) {
 	m.blocks = append(m.blocks, b)
 	m.gpus[gpu].blocks = append(m.gpus[gpu].blocks, b)
 	for i := range ops {
-		switch o := &ops[i]; o.name {
-		case "signal", "rlxsignal", "pws", "pwsf":
+		switch o := &ops[i]; {
+		case o.signals():
 			for _, c := range o.channels {
 				m.signalsOf(gpu, c).all++
 			}
-		case "sem_release":
+		case o.name == "sem_release":
 			for _, n := range o.sems {
 				s := &m.gpus[gpu].sems[n]
 				s.all++
@@ -184,15 +184,24 @@ func (m *machine) run() error {
 // ready says whether a thread block need not wait for its next operation.
 func (m *machine) ready(b *block) bool {
 	o := &b.ops[b.next]
+	if o.name == "barrier" {
+		return m.meet(b, o)
+	}
+	return m.missing(b, o) == ""
+}
+
+// missing says what an operation waits for; empty: it need not wait.
+func (m *machine) missing(b *block, o *operation) string {
 	switch o.name {
 	case "wait", "rlxwait":
-		return m.missingSignal(b, o) == ""
+		return m.missingSignal(b, o)
 	case "barrier":
-		return m.meet(b, o)
+		return fmt.Sprintf("barrier %d, to which %d of %d thread blocks come", o.barrier,
+			len(m.gpus[b.gpu].arrived[o.barrier]), o.blocks)
 	case "sem_acquire":
-		return m.missingToken(b, o) == ""
+		return m.missingToken(b, o)
 	}
-	return m.missingPacket(b, o) == ""
+	return m.missingPacket(b, o)
 }
 
 // missingSignal says which signal of a wait has not been sent; empty: none.
@@ -256,19 +265,7 @@ func (m *machine) reportStuck() {
 			continue
 		}
 		o := &b.ops[b.next]
-		why := ""
-		switch o.name {
-		case "wait", "rlxwait":
-			why = m.missingSignal(b, o)
-		case "barrier":
-			why = fmt.Sprintf("barrier %d, to which %d of %d thread blocks come", o.barrier,
-				len(m.gpus[b.gpu].arrived[o.barrier]), o.blocks)
-		case "sem_acquire":
-			why = m.missingToken(b, o)
-		default:
-			why = m.missingPacket(b, o)
-		}
-		m.mistake(check.Deadlock, "%s waits for %s", o.from, why)
+		m.mistake(check.Deadlock, "%s waits for %s", o.from, m.missing(b, o))
 	}
 }
 
@@ -302,8 +299,7 @@ func (m *machine) reportLeft() {
 // signaled are the channels on which a thread block signals, with repetitions.
 func (b *block) signaled() (out []channel) {
 	for i := range b.ops {
-		switch b.ops[i].name {
-		case "signal", "rlxsignal", "pws", "pwsf":
+		if b.ops[i].signals() {
 			out = append(out, b.ops[i].channels...)
 		}
 	}

@@ -3,7 +3,6 @@
 package mscclpp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -297,14 +296,19 @@ func (r *reader) remote(gpu int, b *threadBlock, kind string, n int) (remoteBuff
 	return x, nil
 }
 
-// number is the n-th of a thread block's channels of a type, as a number of the GPU's channels of this type.
-func number(b *threadBlock, kind string, n int) (int, error) {
-	var ids []int
-	for _, c := range b.Channels {
-		if c.Type == kind {
-			ids = append(ids, c.IDs...)
+// ofKind joins what lists of channels of a type have.
+func ofKind(lists []channelList, kind string, of func(*channelList) []int) (all []int) {
+	for i := range lists {
+		if lists[i].Type == kind {
+			all = append(all, of(&lists[i])...)
 		}
 	}
+	return all
+}
+
+// number is the n-th of a thread block's channels of a type, as a number of the GPU's channels of this type.
+func number(b *threadBlock, kind string, n int) (int, error) {
+	ids := ofKind(b.Channels, kind, func(c *channelList) []int { return c.IDs })
 	if n < 0 || n >= len(ids) {
 		return 0, fmt.Errorf("%s channel %d: the thread block has %d", kind, n, len(ids))
 	}
@@ -320,12 +324,7 @@ func (r *reader) channel(gpu int, b *threadBlock, kind string, n int) (c channel
 	if err != nil {
 		return c, err
 	}
-	var all []int
-	for _, list := range r.p.GPUs[gpu].Channels {
-		if list.Type == kind {
-			all = append(all, list.Connected...)
-		}
-	}
+	all := ofKind(r.p.GPUs[gpu].Channels, kind, func(c *channelList) []int { return c.Connected })
 	if id < 0 || id >= len(all) {
 		return c, fmt.Errorf("%s channel %d: the GPU has %d", kind, id, len(all))
 	}
@@ -355,7 +354,7 @@ func (r *reader) switched(gpu int, b *threadBlock, n int) (buffer string, ranks 
 		}
 		for _, group := range list.Groups {
 			if k == id {
-				return cmp.Or(list.Buffer, list.Older), group.Ranks, r.checkRanks(gpu, group.Ranks)
+				return list.Buffer, group.Ranks, r.checkRanks(gpu, group.Ranks)
 			}
 			k++
 		}
@@ -382,24 +381,13 @@ func (r *reader) checkRanks(gpu int, ranks []int) error {
 // empty: there are none.
 func (p *plan) switchOperations() string {
 	calls, chunks := map[string]int{}, map[string]int{}
-	count := func(o *op) {
+	for o := range p.operations() {
 		if o.Channel != switchChannel && o.Name != "glres" && o.Name != "gstore" && o.Name != "gstorepkt" {
-			return
+			continue
 		}
 		calls[o.Name]++
 		if len(o.Src) > 0 {
 			chunks[o.Name] += o.Src[0].Size
-		}
-	}
-	for i := range p.GPUs {
-		for b := range p.GPUs[i].Blocks {
-			for k := range p.GPUs[i].Blocks[b].Ops {
-				o := &p.GPUs[i].Blocks[b].Ops[k]
-				count(o)
-				for n := range o.Ops {
-					count(&o.Ops[n])
-				}
-			}
 		}
 	}
 	var text []string

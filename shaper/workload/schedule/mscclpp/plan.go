@@ -15,6 +15,7 @@
 package mscclpp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,10 +125,17 @@ const (
 
 const mostGroup = 1024 // thread blocks of a group, more than any GPU holds
 
-// parse reads the file and checks its numbers.
+// parse reads the file. Older names of its keys get the newer ones.
 func parse(data []byte) (*plan, error) {
 	p := &plan{}
-	return p, json.Unmarshal(data, p)
+	err := json.Unmarshal(data, p)
+	for i := range p.GPUs {
+		for k := range p.GPUs[i].Channels {
+			c := &p.GPUs[i].Channels[k]
+			c.Type, c.Buffer = cmp.Or(c.Type, c.OlderType), cmp.Or(c.Buffer, c.Older)
+		}
+	}
+	return p, err
 }
 
 // check refuses a file that is no plan, or that is not supported.

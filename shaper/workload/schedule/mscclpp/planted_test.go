@@ -54,7 +54,7 @@ func collective(data []byte) string {
 
 // good says whether a plan is read and checked without a finding.
 func good(data []byte) (ok bool, why string) {
-	s, err := mscclpp.Read(data)
+	s, err := mscclpp.ReadStores(data)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -124,7 +124,7 @@ func TestPlantedInPlans(t *testing.T) {
 				found++
 			}
 			why := ""
-			if _, err := mscclpp.Read(changed); err == nil {
+			if _, err := mscclpp.ReadStores(changed); err == nil {
 				why = failsSafely(changed)
 			}
 			if why != "" {

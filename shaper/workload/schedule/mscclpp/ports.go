@@ -3,7 +3,6 @@
 package mscclpp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,38 +17,25 @@ var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "
 
 // onlyPorts says whether all channels are ports and all operations in portOps.
 func (p *plan) onlyPorts() bool {
-	for _, g := range p.GPUs {
-		for _, c := range g.Channels {
-			if cmp.Or(c.Type, c.OlderType) != portChannel {
-				return false
-			}
-		}
-		for _, b := range g.Blocks {
-			for _, op := range b.Ops {
-				if !slices.Contains(portOps, op.Name) {
-					return false
-				}
-			}
+	for o := range p.operations() {
+		if !slices.Contains(portOps, o.Name) {
+			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(p.GPUs, func(g gpu) bool {
+		return slices.ContainsFunc(g.Channels, func(c channelList) bool { return c.Type != portChannel })
+	})
 }
 
-// announced is what the signals of a channel announce: the puts before each.
+// announced is what the signals of a channel announce: the destinations of the puts before each.
 type announced struct {
-	puts    []put // not yet announced
-	signals [][]put
+	puts    []span // not yet announced
+	signals [][]span
 	waits   int
-}
-
-type put struct {
-	dst   schedule.Ref
-	count int
 }
 
 // portReader makes a schedule of a plan.
 type portReader struct {
-	p *plan
 	s *schedule.Schedule
 	// sent is by sender, receiver, and number among the channels from one to the other.
 	sent   map[[3]int]*announced
@@ -61,109 +47,71 @@ type portReader struct {
 // use is the use of a channel by a thread block of the plan, for which the schedule has a block of its own.
 type use struct{ block, peer, number int }
 
-// last is the step behind which the next operation of a thread block comes.
-type last struct{ block, step int }
+// errNoOrder says that the puts of a plan are no messages in order: several thread blocks use one channel, or divide a
+// chunk.
+var errNoOrder = errors.New("the puts of a channel have no order")
 
-// ReadMessages reads an execution plan. If all channels are ports, and each has one thread block that sends and one
-// that waits, it becomes messages that the receiver stores; other plans are read as by Read.
-func ReadMessages(data []byte) (*schedule.Schedule, error) {
-	p, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	if !p.onlyPorts() {
-		return p.read()
-	}
-	s, err := readPorts(p)
-	if errors.Is(err, errShared) {
-		return p.read()
-	}
-	return s, err
-}
-
-// errShared says that the messages of a channel have no order.
-var errShared = errors.New("one channel for several thread blocks")
-
-func readPorts(p *plan) (*schedule.Schedule, error) {
-	r := &portReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace,
-		OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
-	s := r.s
+// readPorts reads a plan of which all channels are ports.
+func (p *plan) readPorts() (*schedule.Schedule, error) {
 	if len(p.GPUs) > msccl.MaxGPUs {
 		return nil, fmt.Errorf("%d GPUs: must be at most %d", len(p.GPUs), msccl.MaxGPUs)
 	}
+	s := &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace,
+		MinBytes: messageSize(p.Min), MaxBytes: messageSize(p.Max)}
 	p.setCollective(s)
-	s.MinBytes, s.MaxBytes = messageSize(p.Min), messageSize(p.Max)
-	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[use]int, len(p.GPUs))
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if err := g.check(i); err != nil {
 			return nil, err
 		}
-		s.GPUs[i].Chunks = [schedule.Buffers]int{g.Input, g.Output, g.Scratch}
+		s.GPUs = append(s.GPUs, schedule.GPU{Chunks: [schedule.Buffers]int{g.Input, g.Output, g.Scratch}})
 		s.LoopChunks = max(s.LoopChunks, g.Input, g.Output)
-		r.blocks[i] = map[use]int{}
 	}
-	// The puts first: a wait must know what was put.
-	for _, sends := range []bool{true, false} {
-		for i := range p.GPUs {
-			if err := r.gpu(i, sends); err != nil {
-				return nil, fmt.Errorf("GPU %d: %w", i, err)
+	ops, err := p.portOperations()
+	if err != nil {
+		return nil, err
+	}
+	r := &portReader{s: s, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
+	for gpu := range ops { // first what is put: a wait must know it
+		for _, o := range slices.Concat(ops[gpu]...) {
+			r.announce(gpu, &o)
+		}
+	}
+	for gpu := range ops {
+		r.blocks = append(r.blocks, map[use]int{})
+		for b := range ops[gpu] {
+			before := at{block: schedule.None}
+			for i := range ops[gpu][b] {
+				if err := r.op(gpu, b, &ops[gpu][b][i], &before); err != nil {
+					return nil, fmt.Errorf("%s: %w", ops[gpu][b][i].from, err)
+				}
 			}
 		}
 	}
-	_, err := s.Shape()
+	_, err = s.Shape()
 	return s, err
 }
 
-// gpu goes through the operations of a GPU. In the first pass it only notes puts and signals.
-func (r *portReader) gpu(gpu int, note bool) error {
-	g := &r.p.GPUs[gpu]
-	for b := range g.Blocks {
-		before := last{schedule.None, 0}
-		for i := range g.Blocks[b].Ops {
-			op := &g.Blocks[b].Ops[i]
-			if err := r.op(gpu, b, op, note, &before); err != nil {
-				return fmt.Errorf("thread block %d, operation %d (%s): %w", b, i, op.Name, err)
+// portOperations are the operations by GPU and thread block.
+func (p *plan) portOperations() ([][][]operation, error) {
+	r, err := newReader(p, 0)
+	if err == nil && r.parts > 1 {
+		err = errNoOrder
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([][][]operation, len(p.GPUs))
+	for i := range p.GPUs {
+		for b := range p.GPUs[i].Blocks {
+			ops, err := r.operations(i, b)
+			if err != nil {
+				return nil, err
 			}
+			out[i] = append(out[i], ops)
 		}
 	}
-	return nil
-}
-
-func (r *portReader) op(gpu, b int, op *op, note bool, before *last) error {
-	switch op.Name {
-	case "nop", "flush":
-		return nil
-	case "copy":
-		if note {
-			return nil
-		}
-		return r.copy(gpu, b, op, before)
-	}
-	if len(op.Channels) == 0 {
-		return errors.New("names no channel")
-	}
-	for n := range op.Channels {
-		to, number, err := r.channel(gpu, b, op, n)
-		if err != nil {
-			return err
-		}
-		puts := op.Name != "signal" && op.Name != "wait"
-		if puts {
-			if err := r.put(gpu, b, op, n, to, number, note, before); err != nil {
-				return err
-			}
-		}
-		if a := r.on(gpu, to, number); note && op.Name != "put" && op.Name != "wait" {
-			a.signals, a.puts = append(a.signals, a.puts), nil
-		}
-		if op.Name == "wait" && !note {
-			if err := r.wait(gpu, b, to, number, before); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return out, nil
 }
 
 func (r *portReader) on(src, dst, number int) *announced {
@@ -174,111 +122,54 @@ func (r *portReader) on(src, dst, number int) *announced {
 	return r.sent[key]
 }
 
-// channel is the peer of channel n of an operation, and the channel's number among those between the two.
-func (r *portReader) channel(gpu, b int, op *op, n int) (peer, number int, err error) {
-	g := &r.p.GPUs[gpu]
-	id, ok := pick(g.Blocks[b].Channels, op.Channels[n])
-	if op.Channel != portChannel || !ok {
-		return 0, 0, fmt.Errorf("channel %d of type %q is not one of its thread block", op.Channels[n], op.Channel)
-	}
-	var all []int
-	for _, c := range g.Channels {
-		all = append(all, c.Connected...)
-	}
-	if id < 0 || id >= len(all) {
-		return 0, 0, fmt.Errorf("channel %d: the GPU has %d", id, len(all))
-	}
-	peer = all[id]
-	if peer < 0 || peer >= len(r.p.GPUs) || peer == gpu {
-		return 0, 0, fmt.Errorf("channel %d is connected to GPU %d: must be another of the %d", id, peer, len(r.p.GPUs))
-	}
-	for _, other := range all[:id] {
-		if other == peer {
-			number++
+// announce notes the puts and signals of an operation.
+func (r *portReader) announce(gpu int, o *operation) {
+	for n, c := range o.channels {
+		a := r.on(gpu, c.peer, c.number)
+		if o.puts() {
+			a.puts = append(a.puts, o.dst[n])
+		}
+		if o.signals() {
+			a.signals, a.puts = append(a.signals, a.puts), nil
 		}
 	}
-	return peer, number, nil
 }
 
-func pick(channels []channelList, n int) (id int, ok bool) {
-	var all []int
-	for _, c := range channels {
-		all = append(all, c.IDs...)
+// op adds the steps of an operation.
+func (r *portReader) op(gpu, b int, o *operation, before *at) error {
+	if o.name == "copy" {
+		return r.step(gpu, b, channel{peer: schedule.None}, schedule.Step{Kind: schedule.CopyStep, Src: o.src[0].ref,
+			Dst: o.dst[0].ref, Count: o.dst[0].n}, before)
 	}
-	if n < 0 || n >= len(all) {
-		return 0, false
+	if o.puts() && len(o.channels) == 0 {
+		return errors.New("names no channel")
 	}
-	return all[n], true
-}
-
-// put sends the source of an operation on its channel n.
-func (r *portReader) put(gpu, b int, op *op, n, to, number int, note bool, before *last) error {
-	if len(op.Src) != len(op.Dst) && len(op.Src) != 1 || len(op.Dst) != len(op.Channels) {
-		return errors.New("must have a source and a destination for each channel")
-	}
-	src, dst := op.Src[min(n, len(op.Src)-1)], op.Dst[n]
-	if src.Size != dst.Size {
-		return fmt.Errorf("%d chunks to %d", src.Size, dst.Size)
-	}
-	from, err := refOf(src.Type, src.Index, src.Size)
-	if err != nil {
-		return err
-	}
-	target, err := r.remote(gpu, b, dst, to)
-	if err != nil {
-		return err
-	}
-	if note {
-		a := r.on(gpu, to, number)
-		a.puts = append(a.puts, put{target, src.Size})
-		return nil
-	}
-	return r.step(gpu, b, to, number, schedule.Step{Kind: schedule.SendStep, Src: from, Dst: from, Count: src.Size},
-		before)
-}
-
-// remote is the chunk of a GPU that a put writes.
-func (r *portReader) remote(gpu, b int, c chunk, to int) (schedule.Ref, error) {
-	var ids []int
-	for _, x := range r.p.GPUs[gpu].Blocks[b].Refs {
-		if x.Type == portChannel {
-			ids = append(ids, x.IDs...)
+	for i, c := range o.channels {
+		var err error
+		if o.puts() {
+			from := o.source(i)
+			err = r.step(gpu, b, c, schedule.Step{Kind: schedule.SendStep, Src: from.ref, Dst: from.ref, Count: from.n},
+				before)
+		} else if o.name == "wait" {
+			err = r.wait(gpu, b, c, before)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	buffers, n := r.p.GPUs[gpu].Remote, 0
-	if c.Buffer != nil {
-		n = *c.Buffer
-	}
-	if n < 0 || n >= len(ids) || ids[n] < 0 || ids[n] >= len(buffers) {
-		return schedule.Ref{}, fmt.Errorf("remote buffer %d does not exist", n)
-	}
-	x := buffers[ids[n]]
-	if x.Rank != to {
-		return schedule.Ref{}, fmt.Errorf("remote buffer %d is of GPU %d, the channel goes to %d", n, x.Rank, to)
-	}
-	return refOf(x.Type, c.Index, c.Size)
+	return nil
 }
 
-// refOf is a chunk of which size follow.
-func refOf(buffer string, index, size int) (schedule.Ref, error) {
-	i := slices.Index([]string{"i", "o", "s"}, buffer)
-	if i < 0 || index < 0 || index > msccl.MaxChunks || size < 1 || size > msccl.MaxChunks {
-		return schedule.Ref{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", size,
-			index, buffer)
-	}
-	return schedule.Ref{Buffer: schedule.Buffer(i), Offset: index}, nil
-}
-
-// wait stores what the next signal from a GPU announces. A signal without puts says only that its sender is ready,
+// wait stores what the next signal of a channel announces. A signal without puts says only that its sender is ready,
 // which a receiver that stores itself need not be told.
-func (r *portReader) wait(gpu, b, from, number int, before *last) error {
-	a := r.on(from, gpu, number)
+func (r *portReader) wait(gpu, b int, c channel, before *at) error {
+	a := r.on(c.peer, gpu, c.number)
 	if a.waits >= len(a.signals) {
-		return fmt.Errorf("it waits for signal %d of GPU %d, which sends %d", a.waits, from, len(a.signals))
+		return fmt.Errorf("it waits for signal %d of GPU %d, which sends %d", a.waits, c.peer, len(a.signals))
 	}
 	for _, x := range a.signals[a.waits] {
-		if err := r.step(gpu, b, from, number, schedule.Step{Kind: schedule.RecvStep, Src: x.dst, Dst: x.dst,
-			Count: x.count}, before); err != nil {
+		if err := r.step(gpu, b, c, schedule.Step{Kind: schedule.RecvStep, Src: x.ref, Dst: x.ref, Count: x.n},
+			before); err != nil {
 			return err
 		}
 	}
@@ -286,47 +177,31 @@ func (r *portReader) wait(gpu, b, from, number int, before *last) error {
 	return nil
 }
 
-func (r *portReader) copy(gpu, b int, op *op, before *last) error {
-	if len(op.Src) != 1 || len(op.Dst) != 1 || op.Src[0].Size != op.Dst[0].Size {
-		return errors.New("must have a source and a destination of one size")
-	}
-	from, err := refOf(op.Src[0].Type, op.Src[0].Index, op.Src[0].Size)
-	if err != nil {
-		return err
-	}
-	to, err := refOf(op.Dst[0].Type, op.Dst[0].Index, op.Dst[0].Size)
-	if err == nil {
-		err = r.step(gpu, b, schedule.None, 0,
-			schedule.Step{Kind: schedule.CopyStep, Src: from, Dst: to, Count: op.Src[0].Size}, before)
-	}
-	return err
-}
-
 // step adds a step of a thread block of the plan. A thread block has a block for each of its channels, and their steps
-// wait for each other in the order of the plan.
-func (r *portReader) step(gpu, b, peer, number int, st schedule.Step, before *last) error {
-	if peer >= 0 {
-		end := [4]int{gpu, peer, number, int(st.Kind)}
+// wait for each other in the order of the plan: before is the last one.
+func (r *portReader) step(gpu, b int, c channel, st schedule.Step, before *at) error {
+	if c.peer >= 0 {
+		end := [4]int{gpu, c.peer, c.number, int(st.Kind)}
 		if owner, ok := r.owners[end]; ok && owner != b {
-			return fmt.Errorf("thread block %d uses the channel to GPU %d too: %w", owner, peer, errShared)
+			return errNoOrder
 		}
 		r.owners[end] = b
 	}
 	g := &r.s.GPUs[gpu]
-	key := use{b, peer, number}
-	at, ok := r.blocks[gpu][key]
+	key := use{b, c.peer, c.number}
+	to, ok := r.blocks[gpu][key]
 	if !ok {
-		at = len(g.Blocks)
-		r.blocks[gpu][key] = at
-		g.Blocks = append(g.Blocks, schedule.Block{Send: peer, Recv: peer, Channel: number})
-		r.s.Channels = max(r.s.Channels, number+1)
+		to = len(g.Blocks)
+		r.blocks[gpu][key] = to
+		g.Blocks = append(g.Blocks, schedule.Block{Send: c.peer, Recv: c.peer, Channel: c.number})
+		r.s.Channels = max(r.s.Channels, c.number+1)
 	}
 	st.DepBlock, st.DepStep = schedule.None, schedule.None
-	if before.block >= 0 && before.block != at {
+	if before.block >= 0 && before.block != to {
 		g.Blocks[before.block].Steps[before.step].HasDep = true
 		st.DepBlock, st.DepStep = before.block, before.step
 	}
-	*before = last{at, len(g.Blocks[at].Steps)}
-	g.Blocks[at].Steps = append(g.Blocks[at].Steps, st)
+	*before = at{to, len(g.Blocks[to].Steps)}
+	g.Blocks[to].Steps = append(g.Blocks[to].Steps, st)
 	return nil
 }

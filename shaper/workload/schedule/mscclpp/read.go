@@ -5,6 +5,7 @@ package mscclpp
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/msccl"
@@ -13,8 +14,8 @@ import (
 var errTooLarge = fmt.Errorf(
 	"the plan is too large: more than %d operations, or too many signals and packets between them", msccl.MaxSteps)
 
-// Read reads an execution plan. How many iterations a pipeline has depends on the size of the call: the schedule has a
-// few for each chunk, and its function Sized makes it for a size.
+// Read reads an execution plan. If all channels are ports, and each has one thread block that sends and one that waits,
+// it becomes messages that the receiver stores. Other plans have stores into the memories of other GPUs.
 //
 // An error says what does not belong in a plan, or is not supported. What cannot end, such as a wait for a signal that
 // nobody sends, is a mistake of the schedule.
@@ -23,9 +24,16 @@ func Read(data []byte) (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.onlyPorts() {
+		if s, err := p.readPorts(); !errors.Is(err, errNoOrder) {
+			return s, err
+		}
+	}
 	return p.read()
 }
 
+// read reads a plan with stores. How many iterations a pipeline has depends on the size of the call: the schedule has a
+// few for each chunk, and its function Sized makes it for a size.
 func (p *plan) read() (*schedule.Schedule, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -76,8 +84,12 @@ func (p *plan) schedule(bytes uint64) (*schedule.Schedule, error) {
 	if err := m.run(); err != nil {
 		return nil, err
 	}
+	operations := 0
+	for range p.operations() {
+		operations++
+	}
 	s.Summary = fmt.Sprintf("plan of MSCCL++, %d chunks, %d thread blocks, %d operations", p.chunks(), len(m.blocks),
-		p.operations())
+		operations)
 	return s, nil
 }
 
@@ -105,17 +117,23 @@ func (p *plan) empty(r *reader) *schedule.Schedule {
 	return s
 }
 
-// operations is the number of operations in the file.
-func (p *plan) operations() (n int) {
-	for i := range p.GPUs {
-		for b := range p.GPUs[i].Blocks {
-			n += len(p.GPUs[i].Blocks[b].Ops)
-			for k := range p.GPUs[i].Blocks[b].Ops {
-				n += len(p.GPUs[i].Blocks[b].Ops[k].Ops)
+// operations are the operations in the file, those of pipelines behind these.
+func (p *plan) operations() iter.Seq[*op] {
+	return func(yield func(*op) bool) {
+		for _, g := range p.GPUs {
+			for _, b := range g.Blocks {
+				for k := range b.Ops {
+					for _, all := range [][]op{b.Ops[k : k+1], b.Ops[k].Ops} {
+						for n := range all {
+							if !yield(&all[n]) {
+								return
+							}
+						}
+					}
+				}
 			}
 		}
 	}
-	return n
 }
 
 var errBothScratch = errors.New(

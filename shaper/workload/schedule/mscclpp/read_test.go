@@ -29,7 +29,7 @@ func file(t testing.TB, name string) string {
 
 func read(t *testing.T, text string) *schedule.Schedule {
 	t.Helper()
-	s, err := mscclpp.Read([]byte(text))
+	s, err := mscclpp.ReadStores([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestRefusals(t *testing.T) {
 			"buffer_alignment 0: must be 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := mscclpp.Read([]byte(tc.text))
+			s, err := mscclpp.ReadStores([]byte(tc.text))
 			if err == nil {
 				t.Fatalf("read as %+v", s)
 			}
@@ -342,7 +342,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := mscclpp.Read(data)
+		s, err := mscclpp.ReadStores(data)
 		if err != nil || s.LoopChunks*len(s.GPUs) > 1<<12 {
 			return
 		}

@@ -5,6 +5,7 @@ package mscclpp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
@@ -145,6 +146,14 @@ func (x *operation) checkChannels() error {
 	}
 	return nil
 }
+
+// signals says whether an operation signals on its channels.
+func (x *operation) signals() bool {
+	return slices.Contains([]string{"signal", "rlxsignal", "pws", "pwsf"}, x.name)
+}
+
+// puts says whether an operation stores each source in its destination, without packets.
+func (x *operation) puts() bool { return slices.Contains([]string{"put", "pws", "pwsf"}, x.name) }
 
 // source is the source of destination i.
 func (x *operation) source(i int) span { return x.src[min(i, len(x.src)-1)] }
