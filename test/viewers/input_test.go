@@ -44,11 +44,11 @@ func TestBadInput(t *testing.T) {
 		{"the fabric has node 0 to 1", []string{"capture", dir, "-o", out, "--link", "node0:node7"}},
 		{"name links as node0:node1", []string{"capture", dir, "-o", out, "--link", "leaf0>spine1"}},
 		{"fabric.yaml` shows the links", []string{"capture", dir, "-o", out, "--link", "node0:node7"}},
-		{"leave out --link", []string{"capture", "--dissector", "-o", out, "--link", "node0:node1"}},
+		{"--dissector and --link: ", []string{"capture", "--dissector", "-o", out, "--link", "node0:node1"}},
 		{"give --force", []string{"report", dir, "-o", there}},
 		{"name the file", []string{"report", dir}},
 		{"takes the folders", []string{"report", "-o", out}},
-		{"give one", []string{"report", dir, "--json", "-o", out}},
+		{"--json and --output exclude each other", []string{"report", dir, "--json", "-o", out}},
 		{"no ledger", []string{"report", work, "-o", out}},
 		{"no regular file", []string{"trace", dir, "-o", "/dev/null", "--force"}},
 	} {

@@ -49,7 +49,7 @@ Page: docs/limits.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("measure", 0))
 }
 
 // doctorReport is what doctor --json prints.
@@ -60,9 +60,6 @@ type doctorReport struct {
 
 // runDoctor prints the checks and the prediction.
 func runDoctor(ctx context.Context, g *cli.Global, o *doctorOptions) error {
-	if o.Time < 0 {
-		return cli.BadInput("--measure: %v is negative: give 0 or more", o.Time)
-	}
 	m := host.Machine{Getenv: g.Getenv}
 	if layout, err := locate.Find(); err == nil {
 		m.Plugin, m.SoftCUDA = layout.Plugin, layout.SoftCUDA

@@ -54,14 +54,11 @@ Page: docs/jobs.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddFabricFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Excludes("all", "NAME fabric", ""))
 }
 
 // runDown takes down the fabrics that o names.
 func runDown(_ context.Context, g *cli.Global, o *downOptions) error {
-	if o.All && (o.Name != "" || g.Fabric != "") {
-		return cli.BadInput("both a fabric and --all are given: give one of them")
-	}
 	if o.Name != "" && g.Fabric != "" && o.Name != g.Fabric {
 		return cli.BadInput("two fabrics are named, %s and %s: name one", o.Name, g.Fabric)
 	}

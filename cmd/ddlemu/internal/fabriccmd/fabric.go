@@ -74,20 +74,13 @@ Page: docs/fabric.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddFabricFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("dot svg check path", ""),
+		cli.Excludes("fabric", "profile file", "a fabric that is up has its own"))
 }
 
 // runFabricShow draws a fabric.
 func runFabricShow(_ context.Context, g *cli.Global, o *fabricShowOptions) error {
-	asked := 0
-	for _, is := range []bool{o.DOT, o.SVG, o.Check, o.Path != ""} {
-		if is {
-			asked++
-		}
-	}
-	if asked > 1 {
-		return cli.BadInput("--dot, --svg, --check and --path exclude each other: give one of them")
-	}
 	fab, err := o.fabric(g)
 	if err != nil {
 		return err
@@ -161,10 +154,6 @@ func (o *fabricShowOptions) isNamed() bool { return o.Profile != "" || o.File !=
 // fabric is the fabric that the flags name, else the one that is up.
 func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 	if o.isNamed() {
-		if g.Fabric != "" {
-			return nil, cli.BadInput(
-				"--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
-		}
 		return o.load(g)
 	}
 	up, err := g.OpenToRead()

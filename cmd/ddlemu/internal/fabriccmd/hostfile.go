@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,25 +37,15 @@ Page: docs/kernel.md`,
 		Example: `  ddlemu hostfile > hosts
   ddlemu hostfile --style hydra --slots 2`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runHostfile(g, style, slots, cmd.Flags().Changed("slots"))
-		},
+		RunE: func(*cobra.Command, []string) error { return runHostfile(g, style, slots) },
 	}
 	cmd.Flags().StringVar(&style, "style", "openmpi", "`launcher`: openmpi, hydra (MPICH, Intel MPI) or deepspeed")
 	cmd.Flags().IntVar(&slots, "slots", 0, "`number` of ranks on each node (default: its GPUs, or 1)")
 	g.AddFabricFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Among("style", slices.Sorted(maps.Keys(hostfileStyles))...), cli.Least("slots", 1))
 }
 
-func runHostfile(g *cli.Global, style string, slots int, given bool) error {
-	line, ok := hostfileStyles[style]
-	if !ok {
-		return cli.BadInput("--style: %q is not one of %s", style,
-			strings.Join(slices.Sorted(maps.Keys(hostfileStyles)), ", "))
-	}
-	if given && slots < 1 {
-		return cli.BadInput("--slots: %d: a node has at least 1", slots)
-	}
+func runHostfile(g *cli.Global, style string, slots int) error {
 	up, err := g.OpenKernel()
 	if err != nil {
 		return err
@@ -69,11 +58,11 @@ func runHostfile(g *cli.Global, style string, slots int, given bool) error {
 	if err := OnKernel(g, up.File, fab); err != nil {
 		return err
 	}
-	if !given {
+	if slots == 0 {
 		slots = max(1, ShareOf(fab).PerNode)
 	}
 	for n := range fab.Config.Nodes {
-		fmt.Fprintf(g.Stdout, line, fmt.Sprintf("node%d", n), slots)
+		fmt.Fprintf(g.Stdout, hostfileStyles[style], fmt.Sprintf("node%d", n), slots)
 	}
 	return nil
 }

@@ -35,17 +35,11 @@ Page: docs/metrics.md`,
 		Example: `  ddlemu metrics
   ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
   ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && g.Fabric != "" {
-				return cli.BadInput("--fabric is for a fabric that is up: leave it out, or the folders of --trace")
-			}
-			return nil
-		},
 		RunE: func(_ *cobra.Command, args []string) error { return runMetrics(g, o, args) },
 	}
 	g.AddFabricFlag(cmd.Flags())
 	o.AddOutputFlags(cmd.Flags(), "write this `file`")
-	return cmd
+	return cli.Ruled(cmd, cli.Excludes("fabric", "FOLDER", "a folder has a job that has ended"))
 }
 
 func runMetrics(g *cli.Global, o *metricsOptions, dirs []string) error {

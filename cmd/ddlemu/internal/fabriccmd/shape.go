@@ -81,7 +81,10 @@ Page: docs/jobs.md`,
 	if err != nil {
 		panic(err) // the flag does not exist
 	}
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("up down", ""),
+		cli.AtMostOne("link node", ""),
+		cli.Least("node", 0))
 }
 
 // linksThatAreUp are the links between nodes and switches of the fabric that is up, none without one.
@@ -137,10 +140,7 @@ func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 	if err != nil {
 		return p, err
 	}
-	switch {
-	case o.Up && o.Down:
-		return p, cli.BadInput("both --up and --down are given: give one of them")
-	case o.Up || o.Down:
+	if o.Up || o.Down {
 		p.Up = new(o.Up)
 	}
 	return p, nil
@@ -158,12 +158,8 @@ func linkFlags() (text string) {
 
 // pattern names the links that the flags select.
 func (o *shapeOptions) pattern() (string, error) {
-	switch node := o.flags.Changed("node"); {
-	case node && o.Node < 0:
-		return "", cli.BadInput("--node: %d is not a node: nodes count from 0", o.Node)
-	case node && o.Link != "":
-		return "", cli.BadInput("both --link and --node are given: give one of them")
-	case node:
+	switch {
+	case o.flags.Changed("node"):
 		return fmt.Sprintf("node%d", o.Node), nil
 	case o.Link == "" || o.Link == "all":
 		return "*", nil

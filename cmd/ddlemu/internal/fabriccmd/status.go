@@ -55,9 +55,6 @@ Page: docs/top.md`,
 			if o.Watch == "" {
 				return runStatus(cmd.Context(), g, o)
 			}
-			if o.Last {
-				return cli.BadInput("--last and --watch cannot both be given")
-			}
 			interval, err := o.interval(args)
 			if err != nil {
 				return err
@@ -69,7 +66,7 @@ Page: docs/top.md`,
 	g.AddFabricFlag(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
 	g.AddVerboseFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.AtMostOne("last watch", ""))
 }
 
 // runStatus prints the state of one fabric or of all fabrics.

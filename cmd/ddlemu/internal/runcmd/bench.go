@@ -140,18 +140,16 @@ Page: docs/measuring.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		slices.Concat(runRules, []cli.Rule{budgetRule, cli.AtMostOne("json csv", ""), cli.Least("iters", 1),
+			cli.Least("warmup_iters run_cycles", 0), cli.Least("join", time.Nanosecond)})...)
 }
 
 func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) (err error) {
-	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.junit.begin(),
-		o.baseline.load(baseline.Bench)); err != nil {
+	if err := errors.Join(o.junit.begin(), o.baseline.load(baseline.Bench)); err != nil {
 		return err
 	}
-	within, err := budget(o.Flags, o.Budget)
-	if err != nil {
-		return err
-	}
+	within := budget(o.Budget)
 	show, stopProgress := g.ShowProgress("bench")
 	defer stopProgress()
 	b, err := o.Bench(g, collective)
@@ -368,9 +366,6 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err := o.checkDomain(cfg); err != nil {
 		return e, err
 	}
-	if o.Flags.Changed("seeds") && (o.Seeds < 1 || o.Seeds > emulate.MaxSeeds) {
-		return e, cli.BadInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)
-	}
 	if b.Root < 0 || b.Root >= b.Ranks {
 		return e, cli.BadInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"),
 			b.Ranks-1)
@@ -402,17 +397,6 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, err error) {
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, configs.Unknown("collective", collective, nccl.Collectives())
-	}
-	if g.JSON && o.CSV {
-		return b, fmt.Errorf("--json and --csv: give one")
-	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"-n", o.Iters, 1}, {"-w", o.Warmup, 0}, {"-N", o.Cycles, 0}} {
-		if n.value < n.least {
-			return b, fmt.Errorf("%s %d: must be at least %d", n.flag, n.value, n.least)
-		}
 	}
 	r := bench.Range{Factor: o.Factor}
 	for _, s := range []struct {

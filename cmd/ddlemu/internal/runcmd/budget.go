@@ -11,8 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
 
-// leastBudget is the smallest --budget: no rank starts in less.
-const leastBudget = time.Second
+// budgetRule is the rule for --budget: no rank starts in less.
+var budgetRule = cli.Least("budget", time.Second)
 
 // addBudgetFlag adds the flag for the time that a command may take.
 func addBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
@@ -20,13 +20,10 @@ func addBudgetFlag(fs *pflag.FlagSet, total *time.Duration) {
 		"real `time` that the command may take: long rows get fewer iterations or are dropped (default: no limit)")
 }
 
-// budget is the budget that --budget gives. It begins now.
-func budget(fs *pflag.FlagSet, total time.Duration) (emulate.Budget, error) {
-	if !fs.Changed("budget") {
-		return emulate.Budget{}, nil
+// budget is the budget that --budget gives, the zero value for 0. It begins now.
+func budget(total time.Duration) emulate.Budget {
+	if total == 0 {
+		return emulate.Budget{}
 	}
-	if total < leastBudget {
-		return emulate.Budget{}, cli.BadInput("--budget %v: must be at least %v", total, leastBudget)
-	}
-	return emulate.Budget{Total: total, End: time.Now().Add(total)}, nil
+	return emulate.Budget{Total: total, End: time.Now().Add(total)}
 }

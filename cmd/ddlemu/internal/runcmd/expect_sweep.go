@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/lines"
@@ -21,53 +22,33 @@ import (
 
 // runSweep calculates the times of a collective for each value of a parameter.
 func (o *expectOptions) runSweep(ctx context.Context, g *cli.Global, b bench.Config, decideUpTo int64) error {
-	v, err := parseSweep(g, o.Sweep)
-	if err != nil {
-		return err
-	}
-	s := &forecast.Sweep{Values: v, Collective: b.Collective.String()}
-	var stopped error
-	for i := range v.List {
-		r, err := o.at(ctx, g, v, i, b, decideUpTo)
-		if err != nil && (ctx.Err() == nil || len(s.Reports) == 0) {
-			return err
-		}
-		if stopped = err; err != nil {
-			break
-		}
-		s.Reports = append(s.Reports, r)
-	}
-	return cmp.Or(g.Print(s.Report(), func(w io.Writer) { printSweep(w, s) }), stopped)
-}
-
-// at calculates the times at one value.
-func (o *expectOptions) at(ctx context.Context, g *cli.Global, v *sweep.Values, i int, b bench.Config,
-	decideUpTo int64) (*forecast.Report, error) {
-	fs, err := sweepFlags(o.Flags, v, i)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"ranks", "seeds"} { // whether they were given counts, too
-		if f := o.Flags.Lookup(name); f.Changed {
-			fs.String(name, "", "")
-			if err := fs.Set(name, f.Value.String()); err != nil {
-				return nil, err
+	v, reports, stopped := overValues(ctx, o.Sweep, o.Flags,
+		func(fs *pflag.FlagSet, _ string) (trial[*forecast.Report], error) {
+			at := *o
+			at.Flags = fs
+			for _, name := range []string{"ranks", "seeds"} { // whether they were given counts, too
+				if f := o.Flags.Lookup(name); f.Changed {
+					fs.String(name, "", "")
+					if err := fs.Set(name, f.Value.String()); err != nil {
+						return trial[*forecast.Report]{}, err
+					}
+				}
 			}
-		}
+			return trial[*forecast.Report]{play: func() (*forecast.Report, error) {
+				return at.forecast(ctx, g, &expectTable{bench: b}, decideUpTo)
+			}, end: func() {}}, nil
+		})
+	if len(reports) == 0 {
+		return stopped
 	}
-	at := *o
-	at.Flags = fs
-	r, err := at.forecast(ctx, g, &expectTable{bench: b}, decideUpTo)
-	if err != nil {
-		err = fmt.Errorf("--sweep %s at %s: %w", o.Sweep, v.List[i].Text, err)
-	}
-	return r, err
+	s := forecast.NewSweep(v, b.Collective.String(), reports)
+	return cmp.Or(g.Print(s.Report(), func(w io.Writer) { printSweep(w, s, b.Collective.String()) }), stopped)
 }
 
 // printSweep prints a row for each size and value.
-func printSweep(w io.Writer, s *forecast.Sweep) {
-	first := s.Reports[0]
-	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n", s.Collective, s.Param, first.NCCL,
+func printSweep(w io.Writer, s *sweep.Sweep[*forecast.Report], collective string) {
+	first := s.Results[0]
+	fmt.Fprintf(w, "%s over %s: NCCL %s, %s on %s of %s\n", collective, s.Param, first.NCCL,
 		units.Count(first.Ranks, "rank"), units.Count(first.Nodes, "node"), first.Profile)
 	if in := first.Fabric.Over(s.Param, s.Values.String()); in.Text != "" {
 		fmt.Fprintf(w, "fabric: %s\n", in.Text)
@@ -79,7 +60,7 @@ func printSweep(w io.Writer, s *forecast.Sweep) {
 	t := cli.NewTable(w, "size ", s.Param+" ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "speedup ",
 		"")
 	for row := range first.Rows {
-		for i, r := range s.Reports {
+		for i, r := range s.Results {
 			at := r.Rows[row]
 			speedup := "-"
 			if base := first.Rows[row].ExpectedUS; base != nil && value(at.ExpectedUS) > 0 {
@@ -91,13 +72,10 @@ func printSweep(w io.Writer, s *forecast.Sweep) {
 	}
 	t.Render()
 	fmt.Fprintln(w)
-	lines.Print(w, "%s\n", sweep.ChangeLines(s.Changes()))
-	lines.Print(w, "%s\n", s.Reversals())
-	lines.Print(w, "%s\n", s.Conclusions())
+	lines.Print(w, "%s\n", s.Lines())
 	lines.Print(w, "\n%s\n", printer.NotInText(first.NotIn))
 	lines.Print(w, "\nnote: %s\n", first.Notes)
-	if report := s.Report(); report.Verdict != "" {
-		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", report.Verdict, len(s.Reports),
-			len(s.List))
+	if word := s.Word(); word != "" {
+		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has %d of %d values\n", word, len(s.Results), len(s.List))
 	}
 }

@@ -96,7 +96,7 @@ Page: docs/jobs.md`,
 	}
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	return cli.Ruled(cmd, runRules...)
 }
 
 // The errors of a command that succeeded without the fabric. Nothing of what it measured is emulated.
@@ -107,9 +107,6 @@ var (
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
-		return err
-	}
-	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {

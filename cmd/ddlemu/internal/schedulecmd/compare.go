@@ -57,15 +57,12 @@ Page: docs/schedules.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleCompare(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("stepfactor", 2), cli.NewFiles("plot"))
 }
 
 func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, args []string) error {
 	sizes, err := o.sizes()
 	if err != nil {
-		return err
-	}
-	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	withNCCL := slices.Contains(args, ncclColumn)

@@ -56,21 +56,6 @@ func (o *scheduleRunOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	g.AddQuietFlag(fs)
 }
 
-// check refuses flags that do not go together.
-func (o *scheduleRunOptions) check() error {
-	switch {
-	case o.Iters < 1:
-		return cli.BadInput("-n %d: must be at least 1", o.Iters)
-	case o.Via != viaNet && o.Via != viaP2P:
-		return cli.BadInput("--via %s: must be net or p2p", o.Via)
-	case o.Via == viaP2P && o.Model:
-		return cli.BadInput("--model is for --via net: with --via p2p NCCL plays the schedule")
-	case o.Via == viaNet && o.NCCL != "":
-		return cli.BadInput("--nccl is for --via p2p: with --via net no NCCL is used")
-	}
-	return o.plotOption.check()
-}
-
 func newScheduleRunCommand(g *cli.Global) *cobra.Command {
 	o := &scheduleRunOptions{}
 	cmd := &cobra.Command{
@@ -92,13 +77,16 @@ Page: docs/schedules.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runSchedule(cmd.Context(), g, o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Least("iters", 1),
+		cli.Least("stepfactor", 2),
+		cli.Among("via", viaNet, viaP2P),
+		cli.Needs("model", "via="+viaNet, "with --via p2p NCCL plays the schedule"),
+		cli.Needs("nccl", "via="+viaP2P, "with --via net no NCCL is used"),
+		cli.NewFiles("plot"))
 }
 
 func runSchedule(ctx context.Context, g *cli.Global, o *scheduleRunOptions, arg string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	sizes, err := o.sizes()
 	if err != nil {
 		return err

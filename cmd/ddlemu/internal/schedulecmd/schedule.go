@@ -3,6 +3,7 @@
 package schedulecmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ Page: docs/schedules.md`,
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			if err := run.Args(run, args); err != nil {
+			if err := cmp.Or(run.Args(run, args), run.PreRunE(run, args)); err != nil {
 				return err
 			}
 			return run.RunE(cmd, args)
@@ -277,9 +278,6 @@ func (o *sizeOptions) sizes() ([]int64, error) {
 		if *s.to, err = bench.ParseSize(s.text); err != nil {
 			return nil, cli.BadInput("%s %s: %w", s.flag, s.text, err)
 		}
-	}
-	if o.Factor < 2 {
-		return nil, cli.BadInput("-f %d: must be at least 2", o.Factor)
 	}
 	sizes, err := r.Sizes()
 	if err != nil {

@@ -54,15 +54,12 @@ Page: docs/schedules.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleSweep(cmd.Context(), g, o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.NewFiles("plot"))
 }
 
 func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOptions, kind string) error {
 	r, err := o.lists()
 	if err != nil {
-		return err
-	}
-	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	place, err := o.place(g, o.GPUs)

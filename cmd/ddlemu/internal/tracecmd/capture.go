@@ -70,21 +70,6 @@ Page: docs/capture.md`,
   ddlemu capture t --link 'leaf0>spine1' -o trunk.pcapng
   ddlemu capture --fabric lab --link node0:node1 --duration 10s -o lab.pcapng
   ddlemu capture --dissector -o ddlemu.lua`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.Dissector && len(args) > 0 {
-				return cli.BadInput("--dissector writes only the dissector: leave out the folders")
-			}
-			if o.Dissector && cmd.Flags().Changed("link") {
-				return cli.BadInput("--dissector writes only the dissector: leave out --link")
-			}
-			for _, name := range []string{"fabric", "duration", "count", "snaplen"} {
-				if (o.Dissector || len(args) > 0) && cmd.Flags().Changed(name) {
-					return cli.BadInput("--%s is for a capture of a fabric that is up: leave it out, or the folders",
-						name)
-				}
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runCapture(cmd.Context(), g, o, args) },
 	}
 	fs := cmd.Flags()
@@ -100,7 +85,11 @@ Page: docs/capture.md`,
 		fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
 	g.AddFabricFlag(fs)
 	g.AddQuietFlag(fs)
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Excludes("dissector", "FOLDER link fabric duration count snaplen", "the dissector has no packets"),
+		cli.Excludes("fabric duration count snaplen", "FOLDER", "a folder has a job that has ended"),
+		cli.Least("duration count", 0),
+		cli.Range("snaplen", 1, tap.MaxSnap))
 }
 
 // defaultSnapLen has room for the headers of TCP over IPv6 with all options, and the begin of the data.

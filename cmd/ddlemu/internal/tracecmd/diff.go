@@ -40,13 +40,10 @@ Page: docs/diff.md`,
 	g.AddJSONFlag(cmd.Flags())
 	g.AddQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&most, "causes", most, "print so many `causes`")
-	return cmd
+	return cli.Ruled(cmd, cli.Least("causes", 0))
 }
 
 func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error {
-	if most < 0 {
-		return cli.BadInput("--causes %d: must be 0 or more", most)
-	}
 	show, stop := g.ShowReplay(ctx, "diff")
 	defer stop()
 	var runs [2]*diff.Run

@@ -44,18 +44,13 @@ Page: docs/report.md`,
 	fs.BoolVar(&force, "force", false, "replace the file if it exists")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("json output", ""),
+		cli.Required("json output", "the page needs a file"),
+		cli.NewFiles("output"))
 }
 
 func runReport(ctx context.Context, g *cli.Global, output string, force bool, dirs []string) error {
-	switch {
-	case g.JSON && output != "":
-		return cli.BadInput("--json and -o: give one")
-	case !g.JSON:
-		if err := cli.CheckFile("-o", output, force); err != nil {
-			return err
-		}
-	}
 	show, stop := g.ShowReplay(ctx, "report")
 	defer stop()
 	t, fab, err := show.Load(dirs)

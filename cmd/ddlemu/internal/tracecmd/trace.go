@@ -57,20 +57,13 @@ Page: docs/trace.md`,
 	fs.StringArrayVar(&o.With, "with", nil,
 		"put this trace of PyTorch's profiler beside it; the output is a ZIP archive (`file`; may be repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
-	return cmd
-}
-
-func (o *traceOptions) check() error {
-	if o.Window < 0 {
-		return cli.BadInput("--window %s: must be more than 0", o.Window)
-	}
-	return cli.CheckFile("-o", o.Output, o.Force)
+	return cli.Ruled(cmd,
+		cli.Least("window", 0),
+		cli.Required("output", "the timeline needs a file"),
+		cli.NewFiles("output"))
 }
 
 func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	show, stop := g.ShowReplay(ctx, "trace")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -107,13 +107,10 @@ Page: docs/whatif.md`,
 	o.flags = fs
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
-	return cmd
+	return cli.Ruled(cmd, cli.Least("top", 0))
 }
 
 func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []string) error {
-	if o.Top < 0 {
-		return cli.BadInput("--top %d: must be 0 or more", o.Top)
-	}
 	show, stop := g.ShowReplay(ctx, "whatif")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -43,13 +43,10 @@ Page: docs/why.md`,
 	g.AddJSONFlag(cmd.Flags())
 	g.AddQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&worst, "worst", worst, "print so many of the longest `calls`")
-	return cmd
+	return cli.Ruled(cmd, cli.Least("worst", 0))
 }
 
 func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error {
-	if worst < 0 {
-		return cli.BadInput("--worst %d: must be 0 or more", worst)
-	}
 	show, stop := g.ShowReplay(ctx, "why")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -4,7 +4,7 @@ package workloadcmd
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,11 +71,6 @@ func (o *makeOptions) write(g *cli.Global, job interface {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if (o.Compute == 0) == (o.FLOPS == 0) {
-		return cli.BadInput(
-			"say how long a step computes: give its time, as --compute 250ms, or the rate of the GPU, as --flops " +
-				"312TFLOPS")
-	}
 	w, err := job.Workload()
 	if err != nil {
 		return cli.BadInput("%w", err)
@@ -110,18 +105,21 @@ func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
+// jobRules are the rules for the flags of [makeOptions].
+var jobRules = []cli.Rule{cli.AtMostOne("compute flops", ""),
+	cli.Required("compute flops", "nothing says how long a step computes"), cli.Least("compute", time.Nanosecond)}
+
+// rules are the rules for the flags of a network, and these more.
+func (o *networkOptions) rules(more ...cli.Rule) []cli.Rule {
+	return slices.Concat(more, []cli.Rule{
+		cli.AtMostOne("model params", ""), cli.Required("model params", "no network is named"),
+		cli.Required("ranks", "the job has no ranks"), cli.Least("ranks", 1), cli.Range("seq", 1, 1<<24),
+		cli.Range("params", 1, int64(1)<<50), cli.Range("blocks", 1, 100_000),
+	}, jobRules)
+}
+
 // network is the network that the flags name.
 func (o *networkOptions) network() (*layers.Network, error) {
-	if (o.Model == "") == (o.Params == 0) {
-		return nil, cli.BadInput("name the network: give --model with one of %s, or --params",
-			strings.Join(layers.Names(), ", "))
-	}
-	if o.Ranks < 1 {
-		return nil, cli.BadInput("--ranks %d: give the number of ranks, at least 1", o.Ranks)
-	}
-	if o.Seq < 0 || o.Seq > 1<<24 {
-		return nil, cli.BadInput("--seq %d: must be 1 to %d", o.Seq, 1<<24)
-	}
 	n := layers.Uniform(o.Params, max(o.Blocks, 1))
 	if o.Model != "" {
 		var err error
@@ -131,10 +129,8 @@ func (o *networkOptions) network() (*layers.Network, error) {
 		if o.Seq > 0 && n.Tokens == 0 {
 			return nil, cli.BadInput("--seq: the samples of %s are no sequences", o.Model)
 		}
-	} else if o.Params < 1 || o.Params > 1<<50 || o.Blocks < 1 || int64(o.Blocks) > min(o.Params, 100_000) {
-		return nil, cli.BadInput(
-			"--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter",
-			o.Params, o.Blocks, int64(1)<<50)
+	} else if int64(o.Blocks) > o.Params {
+		return nil, cli.BadInput("--blocks %d: --params %d gives a block no parameter: give fewer blocks", o.Blocks, o.Params)
 	}
 	if o.Seq > 0 {
 		n.Tokens = o.Seq
@@ -177,13 +173,10 @@ Page: docs/workloads.md`,
 	fs.StringVar(&o.Overlap, "overlap", o.Overlap, "what the all-reduces overlap with: backward or none (`pass`)")
 	fs.BoolVar(&o.NoBuffers, "no-buffers", false,
 		"do not broadcast the statistics of batch normalizations before each step (broadcast_buffers=False)")
-	return cmd
+	return cli.Ruled(cmd, o.rules(cli.Among("overlap", "backward", "none"))...)
 }
 
 func runMakeDDP(_ context.Context, g *cli.Global, o *makeDDPOptions) error {
-	if o.Overlap != "backward" && o.Overlap != "none" {
-		return cli.BadInput("--overlap: %q is not one of backward, none", o.Overlap)
-	}
 	n, err := o.network()
 	if err != nil {
 		return err
@@ -213,7 +206,7 @@ Page: docs/workloads.md`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeFSDP(cmd.Context(), g, o) },
 	}
 	o.AddFlags(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, o.rules()...)
 }
 
 func runMakeFSDP(_ context.Context, g *cli.Global, o *networkOptions) error {

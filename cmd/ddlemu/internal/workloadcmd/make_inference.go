@@ -85,8 +85,18 @@ type makeInferenceOptions struct {
 	flags      *pflag.FlagSet
 }
 
-// ofDecoder are the flags for the sizes of a network without a name.
-var ofDecoder = []string{"layers", "hidden", "intermediate", "kv", "vocab"}
+// inferenceRules are the rules for the flags of the network and of what computes.
+func inferenceRules() []cli.Rule {
+	const sizes = "layers hidden intermediate kv vocab"
+	rules := []cli.Rule{cli.Required("model "+sizes, "no network is named"),
+		cli.Excludes("model", "experts top-k "+sizes, "the network has its own"),
+		cli.Excludes("flops memory", "prefill-compute decode-compute", "times follow from rates"),
+		cli.Needs("mfu", "flops", "it is a share of the rate"), cli.Needs("mbu", "memory", "it is a share of the bandwidth")}
+	for _, size := range strings.Fields(sizes) {
+		rules = append(rules, cli.Needs("!model", size, "the network needs all its sizes"))
+	}
+	return append(rules, cli.Needs("top-k", "experts", "the network has none"))
+}
 
 func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
 	o := &makeInferenceOptions{MFU: 1, MBU: 1, Inference: parallel.Inference{TP: 1, PP: 1, EP: 1, InFlight: 1,
@@ -143,32 +153,17 @@ Page: docs/workloads.md`,
 	o.routingOptions.AddFlags(fs)
 	o.OutputOptions.AddFlags(fs)
 	o.flags = fs
-	return cmd
+	return cli.Ruled(cmd, inferenceRules()...)
 }
 
 // decoder sets the sizes of --model.
 func (o *makeInferenceOptions) decoder() error {
 	if o.Model == "" {
-		for _, name := range ofDecoder {
-			if !o.flags.Changed(name) {
-				return cli.BadInput(
-					"name the network: give --model with one of %s, or its sizes with --%s (--%s is missing)",
-					strings.Join(layers.Decoders(), ", "), strings.Join(ofDecoder, ", --"), name)
-			}
-		}
 		if o.Decoder.Experts == 0 {
-			if o.flags.Changed("top-k") {
-				return cli.BadInput("--top-k %d: give the number of --experts", o.Decoder.TopK)
-			}
 			o.Decoder.TopK = 0
 		}
 		o.Name = "a decoder"
 		return nil
-	}
-	for _, name := range append([]string{"experts", "top-k"}, ofDecoder...) {
-		if o.flags.Changed(name) {
-			return cli.BadInput("--%s: --model %s has its own: leave out one of them", name, o.Model)
-		}
 	}
 	n, err := layers.Named(o.Model)
 	if err != nil {
@@ -192,12 +187,6 @@ func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
 		c.Memory = float64(o.Memory) * float64(o.MBU)
 	}
 	switch {
-	case o.flags.Changed("mfu") && o.FLOPS == 0:
-		return c, cli.BadInput("--mfu: is a share of --flops, which is missing")
-	case o.flags.Changed("mbu") && o.Memory == 0:
-		return c, cli.BadInput("--mbu: is a share of --memory, which is missing")
-	case c.FLOPS+c.Memory > 0 && c.Prefill+c.Decode > 0:
-		return c, cli.BadInput("--flops and --memory: give them, or --prefill-compute and --decode-compute, not both")
 	case c.FLOPS+c.Memory > 0:
 	case o.Prefill > 0 && c.Prefill == 0:
 		return c, cli.BadInput(

@@ -53,20 +53,12 @@ Page: docs/workloads.md`,
 		"stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
 	fs.Int64Var(&o.Persist, "persist", o.Persist,
 		"stage 3: tensors of at most so many `elements` stay gathered (stage3_param_persistence_threshold)")
-	return cmd
+	return cli.Ruled(cmd,
+		o.rules(cli.Required("stage", "the stage of ZeRO is missing"), cli.Range("stage", 1, 3),
+			cli.Needs("reuse-distance persist", "stage=3", ""), cli.Needs("gather-bucket reduce", "stage=1 stage=2", ""))...)
 }
 
 func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
-	if o.Stage < 1 || o.Stage > 3 {
-		return cli.BadInput("--stage %d: give the stage of ZeRO, 1, 2 or 3", o.Stage)
-	}
-	of := map[string]bool{"reuse-distance": o.Stage == 3, "persist": o.Stage == 3, "gather-bucket": o.Stage < 3,
-		"reduce": o.Stage < 3}
-	for name, has := range of {
-		if o.flags.Changed(name) && !has {
-			return cli.BadInput("--%s: stage %d has none: see `ddlemu workload make zero --help`", name, o.Stage)
-		}
-	}
 	n, err := o.network()
 	if err != nil {
 		return err
@@ -113,13 +105,12 @@ Page: docs/workloads.md`,
 	fs.IntVar(&o.Fragments, "fragments", o.Fragments, "`parts` of the network that are exchanged one after the other")
 	fs.IntVar(&o.Delay, "delay", 0,
 		"inner `steps` that go on before the result of an exchange is needed (default: the worker waits)")
-	return cmd
+	return cli.Ruled(cmd,
+		o.rules(
+			cli.Required("inner-steps", "nothing says how long a worker trains alone"), cli.Least("inner-steps", 1))...)
 }
 
 func runMakeDiLoCo(_ context.Context, g *cli.Global, o *makeDiLoCoOptions) error {
-	if o.InnerSteps < 1 {
-		return cli.BadInput("--inner-steps %d: give the steps that a worker trains between two exchanges", o.InnerSteps)
-	}
 	n, err := o.network()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ package workloadcmd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,7 +67,7 @@ Page: docs/workloads.md`,
 	o.routingOptions.AddFlags(fs)
 	o.makeOptions.AddFlags(fs)
 	o.flags = fs
-	return cmd
+	return cli.Ruled(cmd, jobRules...)
 }
 
 // setDP computes the number of data parallel ranks of --ranks.
@@ -134,13 +135,11 @@ Page: docs/workloads.md`,
 	fs.Var(&o.Top, "top", "`sizes` of the layers of the top perceptron, without its input")
 	fs.StringVar(&o.Type, "dtype", "float32", "`type` of what is sent")
 	o.AddFlags(fs)
-	return cmd
+	return cli.Ruled(cmd,
+		slices.Concat(jobRules, []cli.Rule{cli.Required("ranks", "the job has no ranks"), cli.Least("ranks", 1)})...)
 }
 
 func runMakeDLRM(_ context.Context, g *cli.Global, o *makeDLRMOptions) error {
-	if o.Ranks < 1 {
-		return cli.BadInput("--ranks %d: give the number of ranks, at least 1", o.Ranks)
-	}
 	return o.write(g, &parallel.DLRM{
 		Tables: o.Tables, Dim: o.Dim, Bottom: o.Bottom, Top: o.Top, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch,
 		Compute: o.compute(), Type: o.Type,

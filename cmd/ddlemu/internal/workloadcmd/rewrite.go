@@ -62,7 +62,8 @@ Page: docs/workloads.md`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Required("scale-bytes replace bucket-cap scale-compute nccl-env", "nothing would change"))
 }
 
 func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOptions, path string) error {
@@ -121,10 +122,6 @@ func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
 			return nil, cli.BadInput("--scale-compute %s: %w", o.Compute, err)
 		}
 		r.Compute = c
-	}
-	if r.Empty() && len(o.NCCLEnv) == 0 {
-		return nil, cli.BadInput("say what changes: give --scale-bytes, --replace, --bucket-cap, --scale-compute or " +
-			"--nccl-env")
 	}
 	return r, nil
 }

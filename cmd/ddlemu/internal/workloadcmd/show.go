@@ -59,7 +59,7 @@ Page: docs/workloads.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("rows", 1), cli.Excludes("ops", "json", "the file itself is JSON lines"))
 }
 
 func runWorkloadShow(ctx context.Context, g *cli.Global, o *workloadShowOptions, path string) error {
@@ -70,13 +70,7 @@ func runWorkloadShow(ctx context.Context, g *cli.Global, o *workloadShowOptions,
 	if n := ix.Workload.Head.Ranks; o.Rank < -1 || o.Rank >= n {
 		return cli.BadInput("--rank %d: the workload has ranks 0 to %d", o.Rank, n-1)
 	}
-	if o.Rows < 1 {
-		return cli.BadInput("--rows %d: must be at least 1", o.Rows)
-	}
 	if o.Ops {
-		if g.JSON {
-			return cli.BadInput("--ops: the file itself is JSON lines: leave out --json")
-		}
 		listOps(g.Stdout, ix, o.Rank)
 		return nil
 	}
