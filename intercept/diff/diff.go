@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 )
 
 // Run is one recorded run.
@@ -70,25 +71,25 @@ type Unmatched struct {
 // Of compares two runs.
 func Of(a, b *Run) *Result {
 	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}, Sent: []Choice{}}
-	calls := [2]map[string][]*why.Explained{a.calls(), b.calls()}
+	joined := compare.Rows(a.calls(), b.calls(), func(c *why.Explained) string { return c.Name })
 	causes := map[string]*Times{}
-	for _, name := range names(calls) {
-		of := [2][]*why.Explained{calls[0][name], calls[1][name]}
-		n := min(len(of[0]), len(of[1]))
-		for side := range of {
-			if more := len(of[side]) - n; more > 0 {
-				r.Only[side] = append(r.Only[side], Unmatched{name, more})
-			}
+	for side, only := range joined.Only {
+		for _, name := range names(only) {
+			r.Only[side] = append(r.Only[side], Unmatched{name, len(named(only, name))})
 		}
-		if n == 0 {
-			continue
-		}
-		f := Function{Name: name, Calls: n}
-		f.A, f.B = a.sum(of[0][:n], causes, first), b.sum(of[1][:n], causes, second)
+	}
+	var both [2][]*why.Explained
+	for _, p := range joined.Pairs {
+		both[0], both[1] = append(both[0], p[0]), append(both[1], p[1])
+	}
+	for _, name := range names(both[0]) {
+		of := [2][]*why.Explained{named(both[0], name), named(both[1], name)}
+		f := Function{Name: name, Calls: len(of[0])}
+		f.A, f.B = a.sum(of[0], causes, first), b.sum(of[1], causes, second)
 		r.Functions = append(r.Functions, f)
 		r.All.A, r.All.B = r.All.A+f.A, r.All.B+f.B
-		was, is := a.choices(of[0][:n]), b.choices(of[1][:n])
-		sentA, sentB := sent(of[0][:n]), sent(of[1][:n])
+		was, is := a.choices(of[0]), b.choices(of[1])
+		sentA, sentB := sent(of[0]), sent(of[1])
 		switch {
 		case was != is:
 			r.Choices = append(r.Choices, Choice{name, was + "; " + sentA, is + "; " + sentB})
@@ -111,23 +112,25 @@ func abs(n int64) int64 { return max(n, -n) }
 func first(t *Times) *int64  { return &t.A }
 func second(t *Times) *int64 { return &t.B }
 
-// calls are the calls of each function, in the order of their starts.
-func (r *Run) calls() map[string][]*why.Explained {
-	all := map[string][]*why.Explained{}
+// calls are the calls in the order of their starts, without those of a warm-up.
+func (r *Run) calls() (all []*why.Explained) {
 	for i := range r.Report.Calls {
-		c := &r.Report.Calls[i]
-		if c.Warmup {
-			continue
+		if c := &r.Report.Calls[i]; !c.Warmup {
+			all = append(all, c)
 		}
-		all[c.Name] = append(all[c.Name], c)
 	}
 	return all
 }
 
-// names are the functions of both runs.
-func names(calls [2]map[string][]*why.Explained) (all []string) {
-	for _, of := range calls {
-		all = slices.AppendSeq(all, maps.Keys(of))
+// named are the calls of a function.
+func named(calls []*why.Explained, name string) []*why.Explained {
+	return slices.DeleteFunc(slices.Clone(calls), func(c *why.Explained) bool { return c.Name != name })
+}
+
+// names are the functions of calls.
+func names(calls []*why.Explained) (all []string) {
+	for _, c := range calls {
+		all = append(all, c.Name)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
@@ -176,10 +177,11 @@ func microseconds(d time.Duration) string {
 
 // difference is by how much a time is more than the expected one, in percent.
 func difference(got, want time.Duration) string {
-	if want <= 0 {
+	percent := compare.Percent(float64(want), float64(got))
+	if percent == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%+.2f", 100*(float64(got)/float64(want)-1))
+	return fmt.Sprintf("%+.2f", *percent)
 }
 
 func (t *text) calls() {

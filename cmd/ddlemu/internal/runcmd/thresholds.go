@@ -77,35 +77,6 @@ func (t *thresholds) judge(rows []bench.Row) error {
 	return &missedError{text}
 }
 
-// printer returns a printer that prints with to and adds the missed thresholds to the end of the output.
-func (t *thresholds) printer(to bench.Printer) bench.Printer {
-	if !t.any() {
-		return to
-	}
-	return &holding{Printer: to, limits: t}
-}
-
-// holding is a printer that holds the rows to the thresholds.
-type holding struct {
-	bench.Printer
-	limits   *thresholds
-	failures []bench.Miss
-}
-
-// Row holds a row to the limits.
-func (h *holding) Row(r bench.Row) error {
-	h.failures = append(h.failures, h.limits.missed(r)...)
-	return h.Printer.Row(r)
-}
-
-// End ends the output with the failures, unless the times say nothing.
-func (h *holding) End(s bench.Summary) error {
-	if s.Verdict.Valid {
-		s.Failures = h.failures
-	}
-	return h.Printer.End(s)
-}
-
 // missedError says which rows miss the user's thresholds: exit status 1.
 type missedError struct{ text string }
 
