@@ -30,8 +30,13 @@ const (
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
-// ExitHelp is the line of a long help with the exit statuses of a command.
-const ExitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
+// Long is a long help, which may begin in a new line, with the exit statuses of most commands and the page about the
+// command.
+func Long(page, text string) string {
+	return strings.TrimPrefix(text, "\n") + "\n\n" + exitHelp + "\nPage: " + page
+}
+
+const exitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
 
 // InputError is an error that the user can correct: exit status 2.
 type InputError struct{ Err error }

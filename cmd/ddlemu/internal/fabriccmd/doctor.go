@@ -36,12 +36,10 @@ func NewDoctorCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this host can do",
-		Long: `Check everything that a run may need, and print what each result means and how to get what is
+		Long: cli.Long("docs/limits.md", `
+Check everything that a run may need, and print what each result means and how to get what is
 missing. Then measure this host with the busy threads of 2, 4 and 8 ranks, and predict the largest
-rate per rank that would be VALID in real time. Run nothing else during the measurement.
-
-` + cli.ExitHelp + `
-Page: docs/limits.md`,
+rate per rank that would be VALID in real time. Run nothing else during the measurement.`),
 		Example: `  ddlemu doctor
   ddlemu doctor --json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,

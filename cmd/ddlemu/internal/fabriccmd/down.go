@@ -34,13 +34,11 @@ func NewDownCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
-		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is removed.
+		Long: cli.Long("docs/jobs.md", `
+Take down a fabric: jobs on it get an error, and everything that belongs to it is removed.
 The default is $DDLEMU_FABRIC or the only fabric that a user brought up. A fabric that a running
 command such as "ddlemu bench" made for itself must be named; --all leaves it. A file that cannot
-be used, such as one from before the last boot, is removed if it is named.
-
-` + cli.ExitHelp + `
-Page: docs/jobs.md`,
+be used, such as one from before the last boot, is removed if it is named.`),
 		Example: `  ddlemu down
   ddlemu down lossy
   ddlemu down --all`,

@@ -24,10 +24,7 @@ func NewFabricCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fabric",
 		Short: "Show a fabric's topology, or make a fabric of another tool's file",
-		Long: `Show a fabric's topology, or make a fabric of another tool's file.
-
-` + cli.ExitHelp + `
-Page: docs/fabric.md`,
+		Long:  cli.Long("docs/fabric.md", `Show a fabric's topology, or make a fabric of another tool's file.`),
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric import topo.xml --lat 2us -o fabric.yaml`,
 		Args: cli.KnownCommand,
@@ -57,14 +54,12 @@ func newFabricShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [--profile P | -F FILE | --fabric NAME]",
 		Short: "Draw a fabric: its switches, its links and their rates",
-		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present state: switches,
+		Long: cli.Long("docs/fabric.md", `
+Draw a fabric from a profile or a file, or the fabric that is up, in its present state: switches,
 NICs, the links between them, and the bandwidth between the halves of its nodes.
 
 With --check, list likely mistakes, such as links that no path uses. A fabric that is not
-possible, such as one with a NIC that no path reaches, is refused with the reason in any case.
-
-` + cli.ExitHelp + `
-Page: docs/fabric.md`,
+possible, such as one with a NIC that no path reaches, is refused with the reason in any case.`),
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric show -F fabric.yaml --svg > fabric.svg
   ddlemu fabric show -F fabric.yaml --check

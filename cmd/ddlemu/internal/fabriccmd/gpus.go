@@ -17,12 +17,10 @@ func NewGPUsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpus [NAME | FILE]",
 		Short: "List the kinds of GPUs, or show one",
-		Long: `List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name, print
+		Long: cli.Long("docs/gpus.md", `
+List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name, print
 that kind as a file, with the sources of its figures, to change and give to --gpu. With a file,
-check it and print its kind.
-
-` + cli.ExitHelp + `
-Page: docs/gpus.md`,
+check it and print its kind.`),
 		Example: `  ddlemu gpus
   ddlemu gpus h100-sxm > mine.yaml
   ddlemu up --profile ndr400 --gpu h100-sxm

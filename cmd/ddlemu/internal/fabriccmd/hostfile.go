@@ -29,11 +29,9 @@ func NewHostfileCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hostfile",
 		Short: "Print a launcher's list of a kernel fabric's nodes",
-		Long: `Print the nodes of a fabric that was brought up with --set datapath=kernel, as a launcher's
-hostfile. A node has one slot per GPU, or one slot.
-
-` + cli.ExitHelp + `
-Page: docs/kernel.md`,
+		Long: cli.Long("docs/kernel.md", `
+Print the nodes of a fabric that was brought up with --set datapath=kernel, as a launcher's
+hostfile. A node has one slot per GPU, or one slot.`),
 		Example: `  ddlemu hostfile > hosts
   ddlemu hostfile --style hydra --slots 2`,
 		Args: cli.NoArgs,

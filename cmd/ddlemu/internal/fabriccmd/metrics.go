@@ -24,14 +24,12 @@ func NewMetricsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics [FOLDER...]",
 		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
-		Long: `Without folders, print the parameters and counters of links and ports, and the jobs, of all
+		Long: cli.Long("docs/metrics.md", `
+Without folders, print the parameters and counters of links and ports, and the jobs, of all
 fabrics that are up, in Prometheus' text format. With folders of jobs recorded with --trace, print
 how long their collectives took, also under the names that NCCL Inspector gives these times.
 
-With -o, replace a file as a whole, for node_exporter. All times are of the emulated network.
-
-` + cli.ExitHelp + `
-Page: docs/metrics.md`,
+With -o, replace a file as a whole, for node_exporter. All times are of the emulated network.`),
 		Example: `  ddlemu metrics
   ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
   ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,

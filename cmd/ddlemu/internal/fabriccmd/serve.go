@@ -44,14 +44,12 @@ func NewServeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Show a fabric that is up in a browser, live",
-		Long: `Serve a page that shows a fabric while jobs run on it: the load of each link, jobs, events, and a
+		Long: cli.Long("docs/serve.md", `
+Serve a page that shows a fabric while jobs run on it: the load of each link, jobs, events, and a
 form that changes links. /metrics has the counters for Prometheus. It ends with Ctrl-C.
 
 On a loopback address, processes of the fabric's user and of root may use it. Everybody else needs
-the token that is printed. The connection is not encrypted: forward the port with ssh.
-
-` + cli.ExitHelp + `
-Page: docs/serve.md`,
+the token that is printed. The connection is not encrypted: forward the port with ssh.`),
 		Example: `  ddlemu up --profile ndr400 --nodes 4
   ddlemu serve
   ddlemu serve --listen 127.0.0.1:0      # a free port

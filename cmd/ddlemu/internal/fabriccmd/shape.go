@@ -55,15 +55,13 @@ func NewShapeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
-		Long: `Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
+		Long: cli.Long("docs/jobs.md", `
+Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
 parameters stay. A fabric that a command made for itself is changed only if --fabric or
 $DDLEMU_FABRIC names it.
 
-If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and print
-the environment that a job needs. With --json, print its state as "ddlemu status --json" does.
-
-` + cli.ExitHelp + `
-Page: docs/jobs.md`,
+If no fabric is up, bring up one of two nodes with these links, called "`+defaultName+`", and print
+the environment that a job needs. With --json, print its state as "ddlemu status --json" does.`),
 		Example: `  ddlemu shape --bw 100Gbps --lat 5us
   ddlemu shape --loss 0.1% --link 'node0>node1'
   ddlemu shape --down --node 1

@@ -43,13 +43,11 @@ func newScheduleCompareCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare SCHEDULE SCHEDULE...",
 		Short: "Compare schedules of one collective on a fabric, over sizes",
-		Long: `Calculate with the link model how long schedules of one collective take on a fabric, for sizes
+		Long: cli.Long("docs/schedules.md", `
+Calculate with the link model how long schedules of one collective take on a fabric, for sizes
 from 1K to 1G: their times, the fastest one, the lower bound for any schedule, and what the
 busiest link carries. A schedule is a file of MSCCL XML or one that is made, as ring or
-ring:k=8,grain=256K. With nccl among them, real NCCL decides what it would do at each size.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+ring:k=8,grain=256K. With nccl among them, real NCCL decides what it would do at each size.`),
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
   ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --plot compared.svg`,

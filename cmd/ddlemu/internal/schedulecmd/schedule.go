@@ -36,12 +36,10 @@ func NewScheduleCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule FILE.xml",
 		Short: "Run, check and make schedules of collectives (MSCCL XML)",
-		Long: `Run, check, make and compare schedules: which thread block sends, receives, adds up and copies
+		Long: cli.Long("docs/schedules.md", `
+Run, check, make and compare schedules: which thread block sends, receives, adds up and copies
 which chunk, in which order. A schedule is a file of MSCCL's XML, or one that ddlemu makes.
-"ddlemu schedule FILE.xml" is "ddlemu schedule run FILE.xml".
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+"ddlemu schedule FILE.xml" is "ddlemu schedule run FILE.xml".`),
 		Example: `  ddlemu schedule algo.xml --profile ndr400 -b 1K -e 1M -f 4
   ddlemu schedule check algo.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -43,11 +43,9 @@ func newScheduleSweepCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep ring|allpairs|tree|chain|double-binary",
 		Short: "Calculate what k and the grain of a schedule do",
-		Long: `Calculate with the link model how long a schedule takes for several k and grains, at one size.
-Rows are grains, columns are k.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+		Long: cli.Long("docs/schedules.md", `
+Calculate with the link model how long a schedule takes for several k and grains, at one size.
+Rows are grains, columns are k.`),
 		Example: `  ddlemu schedule sweep allpairs --gpus 8 --profile dgx-a100-nvlink
   ddlemu schedule sweep ring --coll all_reduce --ks 1,4 --grains 64K,1M --profile ndr400 --plot ring.svg`,
 		Args: oneKind,

@@ -57,15 +57,13 @@ func NewCaptureCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [FOLDER...] -o FILE",
 		Short: "Write packets for Wireshark: of a traced job, or of a fabric that is up",
-		Long: `Without folders, capture the packets on the links of a fabric of the kernel datapath, until
+		Long: cli.Long("docs/capture.md", `
+Without folders, capture the packets on the links of a fabric of the kernel datapath, until
 --duration, --count, Ctrl-C or the end of the fabric. With folders, write the messages of a job
 recorded with --trace as a capture file (pcapng) at the senders' NICs, or at the links of --link.
 
 Each packet has a comment that says what it is for. With the dissector that --dissector writes,
-tshark -X lua_script:ddlemu.lua -r t.pcapng -Y 'ddlemu.coll == "AllReduce"' filters by it.
-
-` + cli.ExitHelp + `
-Page: docs/capture.md`,
+tshark -X lua_script:ddlemu.lua -r t.pcapng -Y 'ddlemu.coll == "AllReduce"' filters by it.`),
 		Example: `  ddlemu capture t -o t.pcapng
   ddlemu capture t --link 'leaf0>spine1' -o trunk.pcapng
   ddlemu capture --fabric lab --link node0:node1 --duration 10s -o lab.pcapng

@@ -25,12 +25,10 @@ func NewDiffCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say why one traced job took longer than another",
-		Long: `Compare two jobs that were recorded with --trace: the fabrics, the version of NCCL and its
+		Long: cli.Long("docs/diff.md", `
+Compare two jobs that were recorded with --trace: the fabrics, the version of NCCL and its
 choices, the time of each function, and the causes of the difference, largest first, as "ddlemu
-why" knows them. The first call of a function is compared with the first one, and so on.
-
-` + cli.ExitHelp + `
-Page: docs/diff.md`,
+why" knows them. The first call of a function is compared with the first one, and so on.`),
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --trace before
   ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --lat 5us --trace after
   ddlemu diff before after`,

@@ -26,13 +26,11 @@ func NewReportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FOLDER... -o FILE",
 		Short: "Write a page about what a traced job has sent",
-		Long: `Write one HTML file about a job that was recorded with --trace: the load of each link over time,
+		Long: cli.Long("docs/report.md", `
+Write one HTML file about a job that was recorded with --trace: the load of each link over time,
 where the time of each call went, its critical path, what to upgrade, who sent to whom, the
 verdict, and expected beside measured times. The file needs no network and no server. Of more than
-100 000 messages it has the longest ones. With --json, print the figures of the page instead.
-
-` + cli.ExitHelp + `
-Page: docs/report.md`,
+100 000 messages it has the longest ones. With --json, print the figures of the page instead.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu report t -o t.html
   ddlemu report jobA jobB -o both.html`,

@@ -37,14 +37,12 @@ func NewTraceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
-		Long: `Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
+		Long: cli.Long("docs/trace.md", `
+Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
 time of each call went, each message at its sender, its receiver and each link, the rate and the
 queue of each link, and phases that the program marks by NVTX.
 
-With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.
-
-` + cli.ExitHelp + `
-Page: docs/trace.md`,
+With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.`),
 		Example: `  ddlemu trace t -o t.pftrace
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: cli.TraceFolders,

@@ -24,14 +24,12 @@ func NewWhyCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why FOLDER...",
 		Short: "Say where the time of each collective of a traced job went",
-		Long: `Play the messages that a job has recorded with --trace again through the link model, and walk the
+		Long: cli.Long("docs/why.md", `
+Play the messages that a job has recorded with --trace again through the link model, and walk the
 critical path of each collective back from its last byte. Each nanosecond has one cause. The
 folders of several jobs on one fabric are explained together: one may wait for another.
 
-Messages are between nodes. Where nodes take time, a note has the command that explains that time.
-
-` + cli.ExitHelp + `
-Page: docs/why.md`,
+Messages are between nodes. Where nodes take time, a note has the command that explains that time.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu why t
   ddlemu why jobA jobB --worst 3

@@ -58,15 +58,13 @@ func newWorkloadConvertCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE...",
 		Short: "Make a workload of traces and files of other tools, or the reverse",
-		Long: `Read files of one job that other tools recorded or wrote, and write a workload: kineto and
+		Long: cli.Long("docs/formats.md", `
+Read files of one job that other tools recorded or wrote, and write a workload: kineto and
 pytorchet (PyTorch), chakra, goal, simai, aicb, opcsv, nccllog, flightrec, inspector,
 ncclprofiler and nsys. They may be packed by gzip; - is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can also be written as
-Chakra, one file OUT.RANK.et per rank, and as GOAL if they have no collectives.
-
-` + cli.ExitHelp + `
-Page: docs/formats.md`,
+Chakra, one file OUT.RANK.et per rank, and as GOAL if they have no collectives.`),
 		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
   ddlemu workload convert job.jsonl --to chakra -o job`,

@@ -20,11 +20,9 @@ func newWorkloadMakeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make",
 		Short: "Make the workload of a job from its sizes: training or inference",
-		Long: `Make the workload of a job, training or inference, from the sizes of its network and how it is
-distributed. The head of the file notes what was assumed.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+		Long: cli.Long("docs/workloads.md", `
+Make the workload of a job, training or inference, from the sizes of its network and how it is
+distributed. The head of the file notes what was assumed.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload make gpt --layers 24 --hidden 2048 --heads 16 --tp 2 --pp 2 --dp 2 --batch 16 \
     --flops 312TFLOPS -o gpt.jsonl`,
@@ -151,13 +149,11 @@ func newMakeDDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ddp --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training, as with PyTorch's DistributedDataParallel",
-		Long: `Each rank computes a forward and a backward pass, and the gradients are reduced in buckets by
+		Long: cli.Long("docs/workloads.md", `
+Each rank computes a forward and a backward pass, and the gradients are reduced in buckets by
 PyTorch's rules, in the reverse order of the parameters. PyTorch's bucket_cap_mb=25 is
 --bucket-cap 25M, the default. With --fused there is one all-reduce after the backward pass.
-The backward pass takes two thirds of the computation.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+The backward pass takes two thirds of the computation.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms \
     -o resnet50.jsonl
   ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms --fused -o horovod.jsonl
@@ -193,13 +189,11 @@ func newMakeFSDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsdp --model NAME --ranks N --compute TIME",
 		Short: "Sharded data parallel training, as with PyTorch's FullyShardedDataParallel",
-		Long: `Each block of the network is a unit. Its parameters are gathered before its forward and before its
+		Long: cli.Long("docs/workloads.md", `
+Each block of the network is a unit. Its parameters are gathered before its forward and before its
 backward pass, at most two units at a time, and its gradients are reduced and scattered after the
 backward pass. The last unit stays gathered between its passes. DeepSpeed's ZeRO 3 is
-"make zero --stage 3".
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+"make zero --stage 3".`),
 		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS \
     -o gpt2-xl.jsonl`,
 		Args: cli.NoArgs,

@@ -104,15 +104,13 @@ func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inference --model NAME --batch B [--prefill TOKENS] [--decode TOKENS] [--tp T] [--pp P] [--ep E]",
 		Short: "Inference of a Llama or Mixtral: prefill and decode, with tensor, pipeline and expert parallelism",
-		Long: `Each step is a pass: the prefill of the prompts, then --decode times a pass that decodes one token
+		Long: cli.Long("docs/workloads.md", `
+Each step is a pass: the prefill of the prompts, then --decode times a pass that decodes one token
 of each sequence. Layers have all-reduces among the --tp ranks, and with experts all-to-alls among
 the --ep ranks. Pipeline stages send hidden states, and the last one gathers the logits.
 
 The computation is measured (--prefill-compute, --decode-compute), or follows from your GPU:
---flops and --mfu, --memory and --mbu. Without --mfu and --mbu, times are lower bounds.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+--flops and --mfu, --memory and --mbu. Without --mfu and --mbu, times are lower bounds.`),
 		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 \
     --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
   ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 \

@@ -25,14 +25,12 @@ func newMakeZeROCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zero --stage 1|2|3 --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training with ZeRO 1, 2 or 3, as with DeepSpeed",
-		Long: `DeepSpeed's ZeRO: stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3
+		Long: cli.Long("docs/workloads.md", `
+DeepSpeed's ZeRO: stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3
 the parameters too. Defaults are DeepSpeed's; each flag names its key of zero_optimization.
 Stages 1 and 2 call an all-reduce for each bucket, as DeepSpeed does by default. --reduce reduce
 is one reduce to each owner of a part, --reduce reduce-scatter what the paper counts.
-PyTorch's FullyShardedDataParallel is "make fsdp".
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+PyTorch's FullyShardedDataParallel is "make fsdp".`),
 		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS \
     -o zero2.jsonl
   ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s \
@@ -82,14 +80,12 @@ func newMakeDiLoCoCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diloco --model NAME --ranks N --inner-steps H --compute TIME",
 		Short: "Local SGD: workers that train alone and exchange every H steps, as with DiLoCo",
-		Long: `Each worker trains alone for --inner-steps steps of --compute. Then an all-reduce exchanges by how
+		Long: cli.Long("docs/workloads.md", `
+Each worker trains alone for --inner-steps steps of --compute. Then an all-reduce exchanges by how
 much the parameters have changed, --outer-bits for each. --steps counts exchanges of all of them.
 
 --fragments F exchanges the network in F parts (Streaming DiLoCo). --delay T lets a worker go on
-for T inner steps before it needs the result. --per-worker R gives a worker R ranks.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+for T inner steps before it needs the result. --per-worker R gives a worker R ranks.`),
 		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms \
     -o diloco.jsonl
   ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 \

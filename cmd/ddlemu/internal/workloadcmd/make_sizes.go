@@ -29,15 +29,13 @@ func newMakeGPTCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpt --layers L --hidden H --heads A --batch B [--tp T] [--pp P] [--dp D]",
 		Short: "A GPT with tensor, pipeline, data and expert parallelism, as with Megatron-LM",
-		Long: `Megatron-LM: each layer has two all-reduces forward and two backward in its tensor parallel group,
+		Long: cli.Long("docs/workloads.md", `
+Megatron-LM: each layer has two all-reduces forward and two backward in its tensor parallel group,
 and with experts two all-to-alls each way; with --skew, --seed or --capacity-factor their sizes
 differ. Pipeline stages exchange activations in the schedule 1F1B. Gradients are reduced at the end.
 
 There are tp * pp * dp ranks: tensor parallel ranks are neighbours, stages are farthest apart.
-Expert parallel ranks are data parallel ones.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+Expert parallel ranks are data parallel ones.`),
 		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 \
     --batch 64 --flops 312TFLOPS -o gpt3.jsonl
   ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 \
@@ -115,12 +113,10 @@ func newMakeDLRMCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlrm --ranks N --batch B --compute TIME",
 		Short: "A recommendation model, DLRM: embedding tables and perceptrons",
-		Long: `The embedding tables are distributed among the ranks, the two perceptrons are data parallel. An
+		Long: cli.Long("docs/workloads.md", `
+The embedding tables are distributed among the ranks, the two perceptrons are data parallel. An
 all-to-all brings the vectors to the samples, another one their gradients back, and the gradients
-of each perceptron are reduced.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+of each perceptron are reduced.`),
 		Example: `  ddlemu workload make dlrm --ranks 8 --batch 2048 --compute 10ms -o dlrm.jsonl`,
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMakeDLRM(cmd.Context(), g, o) },

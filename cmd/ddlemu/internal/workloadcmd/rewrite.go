@@ -43,15 +43,13 @@ func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrite FILE",
 		Short: "Change a workload by rules: compression, buckets, other collectives, faster GPUs",
-		Long: `Write the workload with other calls or times, and note the rules in its head. They are applied in
+		Long: cli.Long("docs/workloads.md", `
+Write the workload with other calls or times, and note the rules in its head. They are applied in
 this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies stay. A rule for
 a function that no call has is refused, and so is a workload that "ddlemu workload check" refuses.
 
 --bucket-cap joins all-reduces that follow each other. --scale-compute FROM:TO takes the ratio of
-the data sheets of two kinds of GPUs; a factor that you measured is better.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+the data sheets of two kinds of GPUs; a factor that you measured is better.`),
 		Example: `  ddlemu workload rewrite job.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl
   ddlemu workload rewrite job.jsonl --replace allreduce=reduce_scatter+all_gather -o two.jsonl
   ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl

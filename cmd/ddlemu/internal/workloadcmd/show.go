@@ -42,15 +42,13 @@ func newWorkloadShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print what a workload does, as a table and as a picture",
-		Long: `Print where a workload is from and what its source did not say, then for each step how long the
+		Long: cli.Long("docs/workloads.md", `
+Print where a workload is from and what its source did not say, then for each step how long the
 ranks compute and what they call. Steps that do the same are one row.
 
 The picture has a column for each stream, and in each row what may execute at the same time. An
 operation comes after those above it, and after the lines behind "<-". Without --rank it shows
-the first step, of at most 4 different ranks.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+the first step, of at most 4 different ranks.`),
 		Example: `  ddlemu workload show job.jsonl
   ddlemu workload show job.jsonl --rank 3
   ddlemu workload show job.jsonl --ops`,

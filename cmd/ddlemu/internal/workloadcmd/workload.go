@@ -25,12 +25,10 @@ func NewWorkloadCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workload",
 		Short: "Describe a job by what its ranks compute and call: make, convert, check, show, rewrite",
-		Long: `A workload is a file that says what each rank of a job does: for how long it computes, which
+		Long: cli.Long("docs/workloads.md", `
+A workload is a file that says what each rank of a job does: for how long it computes, which
 collectives, sends and receives it calls, and what waits for what. Its format,
-ddlemu.workload/1, is JSON lines.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+ddlemu.workload/1, is JSON lines.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload show resnet50.jsonl
