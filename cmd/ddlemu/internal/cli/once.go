@@ -57,3 +57,26 @@ func ValueOf(f *pflag.Flag) pflag.Value {
 	}
 	return f.Value
 }
+
+// Value is the value of a flag, which parse reads and format writes. kind is what the help calls it.
+func Value[T any](to *T, kind string, parse func(text string) (T, error), format func(T) string) pflag.Value {
+	return &parsed[T]{to, kind, parse, format}
+}
+
+type parsed[T any] struct {
+	to     *T
+	kind   string
+	parse  func(text string) (T, error)
+	format func(T) string
+}
+
+func (v *parsed[T]) String() string { return v.format(*v.to) }
+func (v *parsed[T]) Type() string   { return v.kind }
+
+func (v *parsed[T]) Set(text string) error {
+	value, err := v.parse(text)
+	if err == nil {
+		*v.to = value
+	}
+	return err
+}

@@ -34,7 +34,7 @@ type baselineFile struct {
 func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
-	require(fs, "baseline", &b.tolerance,
+	require(fs, "baseline", cli.Value(&b.tolerance, "percentage", parsePercent, percent.String),
 		"baseline=1% over --baseline (real clock: 5%)")
 }
 
@@ -42,7 +42,7 @@ func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 func (b *baselineFile) load(command string) error {
 	if b.path == "" {
 		if b.tolerance.set {
-			return cli.BadInput("--require baseline=%v: is for --baseline", &b.tolerance)
+			return cli.BadInput("--require baseline=%v: is for --baseline", b.tolerance)
 		}
 		return nil
 	}

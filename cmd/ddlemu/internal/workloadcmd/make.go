@@ -40,24 +40,24 @@ type makeOptions struct {
 	OutputOptions
 	Steps   int
 	Compute time.Duration
-	FLOPS   flopsFlag
-	MFU     shareFlag
+	FLOPS   float64
+	MFU     float64
 }
 
 func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	o.OutputOptions.AddFlags(fs)
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
-	fs.Var(&o.FLOPS, "flops",
+	fs.Var(flopsFlag(&o.FLOPS), "flops",
 		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for a multiplication of a forward pass")
 	o.MFU = 0.4
-	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
+	fs.Var(shareFlag(&o.MFU), "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
 
 func (o *makeOptions) compute() parallel.Compute {
-	c := parallel.Compute{Step: o.Compute, FLOPS: float64(o.FLOPS)}
+	c := parallel.Compute{Step: o.Compute, FLOPS: o.FLOPS}
 	if c.FLOPS > 0 {
-		c.MFU = float64(o.MFU)
+		c.MFU = o.MFU
 	}
 	return c
 }
@@ -138,7 +138,7 @@ func (o *networkOptions) network() (*layers.Network, error) {
 
 type makeDDPOptions struct {
 	networkOptions
-	FirstBucket, BucketCap sizeFlag
+	FirstBucket, BucketCap int64
 	Fused, NoBuffers       bool
 	Overlap                string
 }
@@ -163,8 +163,8 @@ The backward pass takes two thirds of the computation.`),
 	}
 	fs := cmd.Flags()
 	o.AddFlags(fs)
-	fs.Var(&o.FirstBucket, "first-bucket", "`size` of the first bucket")
-	fs.Var(&o.BucketCap, "bucket-cap", "`size` of the other buckets")
+	fs.Var(sizeFlag(&o.FirstBucket), "first-bucket", "`size` of the first bucket")
+	fs.Var(sizeFlag(&o.BucketCap), "bucket-cap", "`size` of the other buckets")
 	fs.BoolVar(&o.Fused, "fused", false, "one all-reduce of all gradients after the backward pass")
 	fs.StringVar(&o.Overlap, "overlap", o.Overlap, "what the all-reduces overlap with: backward or none (`pass`)")
 	fs.BoolVar(&o.NoBuffers, "no-buffers", false,
@@ -179,7 +179,7 @@ func runMakeDDP(_ context.Context, g *cli.Global, o *makeDDPOptions) error {
 	}
 	return o.write(g, &parallel.DDP{
 		Network: n, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch, Compute: o.compute(), Type: o.Type,
-		FirstBucket: int64(o.FirstBucket), BucketCap: int64(o.BucketCap), Fused: o.Fused,
+		FirstBucket: o.FirstBucket, BucketCap: o.BucketCap, Fused: o.Fused,
 		Overlap: o.Overlap == "backward", Buffers: !o.NoBuffers && !o.Fused,
 	})
 }

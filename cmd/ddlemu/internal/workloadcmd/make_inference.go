@@ -17,14 +17,14 @@ import (
 
 // routingOptions say how tokens choose their experts.
 type routingOptions struct {
-	Skew     skewFlag
+	Skew     parallel.Skew
 	Capacity float64
 	Seed     uint64
 	flags    *pflag.FlagSet
 }
 
 func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.Var(&o.Skew, "skew",
+	fs.Var(cli.Value(&o.Skew, "skew", parallel.ParseSkew, parallel.Skew.String), "skew",
 		"how unequally tokens choose experts: 3x (the hottest gets 3 times the mean) or zipf:1.2 (`skew`; default: equally)")
 	fs.Float64Var(&o.Capacity, "capacity-factor", 0,
 		"`factor`: an expert takes at most this times the mean of a rank's tokens and drops the rest (default: no limit)")
@@ -37,40 +37,17 @@ func (o *routingOptions) routing() (parallel.Routing, error) {
 	if o.flags.Changed("capacity-factor") && !(o.Capacity > 0) {
 		return parallel.Routing{}, cli.BadInput("--capacity-factor %g: must be above 0", o.Capacity)
 	}
-	return parallel.Routing{Skew: parallel.Skew(o.Skew), Capacity: o.Capacity, Drawn: o.flags.Changed("seed"),
+	return parallel.Routing{Skew: o.Skew, Capacity: o.Capacity, Drawn: o.flags.Changed("seed"),
 		Seed: o.Seed}, nil
 }
 
-// skewFlag is a flag for a skew.
-type skewFlag parallel.Skew
-
-func (s *skewFlag) String() string { return parallel.Skew(*s).String() }
-func (s *skewFlag) Type() string   { return "skew" }
-
-func (s *skewFlag) Set(text string) error {
-	skew, err := parallel.ParseSkew(text)
-	*s = skewFlag(skew)
-	return err
-}
-
-// memoryFlag is a flag for the bandwidth of a GPU's memory, in bytes per second.
-type memoryFlag float64
-
-func (m *memoryFlag) Type() string { return "rate" }
-func (m *memoryFlag) String() string {
-	if *m == 0 {
-		return ""
-	}
-	return units.SI(float64(*m)) + "B/s"
-}
-
-func (m *memoryFlag) Set(text string) error {
+// memoryRate reads the bandwidth of a GPU's memory, in bytes per second.
+func memoryRate(text string) (float64, error) {
 	b, err := units.ParseBandwidth(text)
 	if err == nil && b == units.Unlimited {
-		return cli.BadInput("%q is no rate of a memory: write 2TB/s", text)
+		err = cli.BadInput("%q is no rate of a memory: write 2TB/s", text)
 	}
-	*m = memoryFlag(float64(b) / 8)
-	return err
+	return float64(b) / 8, err
 }
 
 type makeInferenceOptions struct {
@@ -78,9 +55,9 @@ type makeInferenceOptions struct {
 	routingOptions
 	parallel.Inference
 	Model      string
-	FLOPS      flopsFlag
-	Memory     memoryFlag
-	MFU, MBU   shareFlag
+	FLOPS      float64
+	Memory     float64
+	MFU, MBU   float64
 	ComputeFor parallel.InferenceCompute
 	flags      *pflag.FlagSet
 }
@@ -141,10 +118,11 @@ The computation is measured (--prefill-compute, --decode-compute), or follows fr
 	fs.IntVar(&o.Context, "context", 0, "`tokens` of a sequence before the first that is decoded (default: --prefill)")
 	fs.DurationVar(&o.ComputeFor.Prefill, "prefill-compute", 0, "`time` for which a rank computes in the prefill")
 	fs.DurationVar(&o.ComputeFor.Decode, "decode-compute", 0, "`time` for which a rank computes in a pass that decodes")
-	fs.Var(&o.FLOPS, "flops", "`rate` of a GPU, such as 989TFLOPS, instead of times")
-	fs.Var(&o.MFU, "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
-	fs.Var(&o.Memory, "memory", "`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
-	fs.Var(&o.MBU, "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
+	fs.Var(flopsFlag(&o.FLOPS), "flops", "`rate` of a GPU, such as 989TFLOPS, instead of times")
+	fs.Var(shareFlag(&o.MFU), "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
+	fs.Var(cli.Value(&o.Memory, "rate", memoryRate, rateText("B/s")), "memory",
+		"`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
+	fs.Var(shareFlag(&o.MBU), "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
 	fs.BoolVar(&o.VLLM, "vllm", false,
 		"stages send what vLLM sends: hidden states and residual, in parts of the tensor parallel ranks")
 	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of weights, activations, keys and values")
@@ -179,10 +157,10 @@ func (o *makeInferenceOptions) decoder() error {
 func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
 	c := o.ComputeFor
 	if o.FLOPS > 0 {
-		c.FLOPS = float64(o.FLOPS) * float64(o.MFU)
+		c.FLOPS = o.FLOPS * o.MFU
 	}
 	if o.Memory > 0 {
-		c.Memory = float64(o.Memory) * float64(o.MBU)
+		c.Memory = o.Memory * o.MBU
 	}
 	switch {
 	case c.FLOPS+c.Memory > 0:

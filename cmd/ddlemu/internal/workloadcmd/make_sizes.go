@@ -102,14 +102,14 @@ func runMakeGPT(_ context.Context, g *cli.Global, o *makeGPTOptions) error {
 type makeDLRMOptions struct {
 	makeOptions
 	Tables, Dim int64
-	Bottom, Top listFlag
+	Bottom, Top []int64
 	Ranks       int
 	Batch       int
 	Type        string
 }
 
 func newMakeDLRMCommand(g *cli.Global) *cobra.Command {
-	o := &makeDLRMOptions{Bottom: listFlag{13, 512, 256, 64}, Top: listFlag{512, 512, 256, 1}}
+	o := &makeDLRMOptions{Bottom: []int64{13, 512, 256, 64}, Top: []int64{512, 512, 256, 1}}
 	cmd := &cobra.Command{
 		Use:   "dlrm --ranks N --batch B --compute TIME",
 		Short: "A recommendation model, DLRM: embedding tables and perceptrons",
@@ -126,9 +126,9 @@ of each perceptron are reduced.`),
 	fs.IntVar(&o.Batch, "batch", 2048, "`samples` of a rank in a step")
 	fs.Int64Var(&o.Tables, "tables", 26, "`number` of embedding tables")
 	fs.Int64Var(&o.Dim, "dim", 64, "`size` of an embedding")
-	fs.Var(&o.Bottom, "bottom",
+	fs.Var(layersFlag(&o.Bottom), "bottom",
 		"`sizes` of the layers of the bottom perceptron, from the dense inputs to the size of an embedding")
-	fs.Var(&o.Top, "top", "`sizes` of the layers of the top perceptron, without its input")
+	fs.Var(layersFlag(&o.Top), "top", "`sizes` of the layers of the top perceptron, without its input")
 	fs.StringVar(&o.Type, "dtype", "float32", "`type` of what is sent")
 	o.AddFlags(fs)
 	return cli.Ruled(cmd,

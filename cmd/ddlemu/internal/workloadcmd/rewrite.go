@@ -22,7 +22,7 @@ import (
 type workloadRewriteOptions struct {
 	OutputOptions
 	Scale, Replace []string
-	BucketCap      sizeFlag
+	BucketCap      int64
 	Compute        string
 }
 
@@ -32,7 +32,7 @@ func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 		"multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
 	fs.StringArrayVar(&o.Replace, "replace", nil,
 		"replace each call by two (`rule`): allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast")
-	fs.Var(&o.BucketCap, "bucket-cap",
+	fs.Var(sizeFlag(&o.BucketCap), "bucket-cap",
 		"put all-reduces that follow each other together, until they have this `size` or more")
 	fs.StringVar(&o.Compute, "scale-compute", "",
 		"multiply times of computation by a `factor`, as 0.5, or by the ratio of two kinds of GPUs, as a100-sxm:h100-sxm")
@@ -99,7 +99,7 @@ func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOp
 
 // rules are those that the flags name.
 func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
-	r := &rewrite.Rules{BucketCap: int64(o.BucketCap)}
+	r := &rewrite.Rules{BucketCap: o.BucketCap}
 	for _, text := range o.Scale {
 		s, err := rewrite.ParseScale(text)
 		if err != nil {
