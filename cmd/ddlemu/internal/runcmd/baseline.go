@@ -34,7 +34,7 @@ type baselineFile struct {
 func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.path, "baseline", "",
 		"`file` with the --json output of an earlier run: exit with status 4 if this one is slower")
-	require(fs, "baseline", cli.Value(&b.tolerance, "percentage", parsePercent, percent.String),
+	require(fs, "baseline", &b.tolerance,
 		"baseline=1% over --baseline (real clock: 5%)")
 }
 
@@ -42,7 +42,7 @@ func (b *baselineFile) addFlags(fs *pflag.FlagSet) {
 func (b *baselineFile) load(command string) error {
 	if b.path == "" {
 		if b.tolerance.set {
-			return cli.BadInput("--require baseline=%v: is for --baseline", b.tolerance)
+			return cli.BadInput("--require baseline=%v: is for --baseline", &b.tolerance)
 		}
 		return nil
 	}
@@ -147,65 +147,43 @@ func (b *baselineFile) judge() error {
 	return &cli.SlowerError{Text: text}
 }
 
-// judges are what the rows of a run are held to.
-type judges struct {
-	limits   thresholds
-	baseline baselineFile
-}
-
-// printer returns a printer that ends to with what the rows miss and how they compare.
-func (j *judges) printer(to bench.Printer) bench.Printer {
-	if !j.limits.any() && j.baseline.before == nil {
+// printer returns a printer that compares all rows at the end, and then ends to with the comparison.
+func (b *baselineFile) printer(to bench.Printer) bench.Printer {
+	if b.before == nil {
 		return to
 	}
-	p := &judging{Printer: to, judges: j}
+	p := &comparing{Printer: to, baseline: b}
 	p.json = printer.NewJSON(&p.document)
 	return p
 }
 
-// missed returns what of a row is not as asked for. Its first time is number first of the run.
-func (j *judges) missed(r bench.Row, first int) []bench.Miss {
-	out := j.limits.missed(r)
-	for i := range r.Measurements() {
-		if slower := j.baseline.result.SlowerAt(first + i); slower != nil {
-			out = append(out, bench.Miss{Type: "baseline", Text: slower.String()})
-		}
-	}
-	return out
-}
-
-// judging is a printer that holds the rows to judges.
-type judging struct {
+// comparing is a printer that compares a run with its baseline.
+type comparing struct {
 	bench.Printer
-	*judges
-	failures []bench.Miss
-	json     bench.Printer // what is compared
+	baseline *baselineFile
+	json     bench.Printer
 	document bytes.Buffer
 }
 
 // Begin begins the output and the document that is compared.
-func (p *judging) Begin(h bench.Header) error { return cmp.Or(p.json.Begin(h), p.Printer.Begin(h)) }
+func (c *comparing) Begin(h bench.Header) error { return cmp.Or(c.json.Begin(h), c.Printer.Begin(h)) }
 
 // Row adds a row to both.
-func (p *judging) Row(r bench.Row) error {
-	p.failures = append(p.failures, p.limits.missed(r)...)
-	return cmp.Or(p.json.Row(r), p.Printer.Row(r))
-}
+func (c *comparing) Row(r bench.Row) error { return cmp.Or(c.json.Row(r), c.Printer.Row(r)) }
 
-// End ends the output. Times that say nothing are not judged, and what cannot be compared does not keep the output from
-// its end.
-func (p *judging) End(s bench.Summary) error {
-	p.baseline.result = nil
+// End ends the output with the comparison. Times that say nothing are not compared, and what cannot be compared does
+// not keep the output from its end.
+func (c *comparing) End(s bench.Summary) error {
+	c.baseline.result = nil
 	if !s.Verdict.Valid {
-		return p.Printer.End(s)
+		return c.Printer.End(s)
 	}
-	s.Failures = p.failures
-	err := p.json.End(s)
-	if err == nil && p.baseline.before != nil {
+	err := c.json.End(s)
+	if err == nil {
 		var result *baseline.Comparison
-		if result, err = p.baseline.compare(p.document.Bytes()); result != nil {
+		if result, err = c.baseline.compare(c.document.Bytes()); result != nil {
 			s.Baseline = result
 		}
 	}
-	return cmp.Or(p.Printer.End(s), err)
+	return cmp.Or(c.Printer.End(s), err)
 }

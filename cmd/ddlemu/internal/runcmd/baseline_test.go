@@ -23,15 +23,15 @@ import (
 )
 
 // compared are the flags of a comparison with a baseline file, which is loaded.
-func compared(t *testing.T, args ...string) (*judges, error) {
+func compared(t *testing.T, args ...string) (*baselineFile, error) {
 	t.Helper()
-	var b judges
+	var b baselineFile
 	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
-	b.baseline.addFlags(fs)
+	b.addFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return &b, b.baseline.load(baseline.Bench)
+	return &b, b.load(baseline.Bench)
 }
 
 // rowOf is a row of 8 bytes whose halves take so many µs.
@@ -88,7 +88,7 @@ func TestBaselineOfBench(t *testing.T) {
 			if got := strings.Contains(out.String(), slower); got != tc.slower || !strings.Contains(out.String(), faster) {
 				t.Errorf("%s with %s: %v, want %v, and %q\n%s", format, tc.tolerance, got, tc.slower, faster, out.String())
 			}
-			if err := b.baseline.judge(); cli.ExitStatus(err) != tc.status {
+			if err := b.judge(); cli.ExitStatus(err) != tc.status {
 				t.Errorf("%s: %v, want status %d", tc.tolerance, err, tc.status)
 			}
 			cfg := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Sizes: []int64{8}, Types: []nccl.DataType{nccl.Float},
@@ -98,7 +98,7 @@ func TestBaselineOfBench(t *testing.T) {
 			if tc.slower {
 				second += " failure baseline " + slow
 			}
-			suite := benchSuite(cfg, &bench.Header{}, o, b, nil)
+			suite := benchSuite(cfg, &bench.Header{}, o, &judges{&thresholds{}, b.result}, nil)
 			expectCases(t, written(t, suite), "all_reduce 8 bytes float sum cycle 1:", second)
 		}
 	}
@@ -112,8 +112,8 @@ func TestBaselineOfBench(t *testing.T) {
 	invalid.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
 	var out bytes.Buffer
 	printed(t, b.printer(printer.NewText(&out)), invalid, rowOf(900, 900))
-	if strings.Contains(out.String(), "baseline") || b.baseline.judge() != nil {
-		t.Errorf("%v\n%s", b.baseline.judge(), out.String())
+	if strings.Contains(out.String(), "baseline") || b.judge() != nil {
+		t.Errorf("%v\n%s", b.judge(), out.String())
 	}
 }
 
@@ -139,7 +139,7 @@ func TestBaselineIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
-	if b, err := compared(t); err != nil || b.printer(nil) != nil || b.baseline.judge() != nil {
+	if b, err := compared(t); err != nil || b.printer(nil) != nil || b.judge() != nil {
 		t.Errorf("without a baseline: %+v, %v", b, err)
 	}
 }

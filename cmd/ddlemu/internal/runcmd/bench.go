@@ -47,18 +47,19 @@ type BenchOptions struct {
 	LogDir, Trace    string
 	Stall            time.Duration
 	Cycles           int
-	judges
-	junit           junitFile
-	header          lastHeader
-	Budget          time.Duration
-	Join            time.Duration // how long to wait for nodes that are other containers
-	Flags           *pflag.FlagSet
-	inForce         configs.InForce
-	nodesFrom       string // where a file or a variable gives the nodes; "" if none does
-	onlyModel       bool   // all times are those of the model
-	nodeTimeFrom    string // what gives whether nodes cost time; "" if only a profile or nothing does
-	nodeTimeIfKnown bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
-	oneThread       bool   // of a node makes the calls of all its ranks
+	limits           thresholds
+	baseline         baselineFile
+	junit            junitFile
+	header           lastHeader
+	Budget           time.Duration
+	Join             time.Duration // how long to wait for nodes that are other containers
+	Flags            *pflag.FlagSet
+	inForce          configs.InForce
+	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool   // all times are those of the model
+	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
+	oneThread        bool   // of a node makes the calls of all its ranks
 }
 
 // AddFlags adds the flags to fs.
@@ -187,7 +188,8 @@ func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective st
 		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
 	}
 	if o.junit.path != "" {
-		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, &o.judges, err)))
+		held := &judges{&o.limits, o.baseline.result}
+		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, held, err)))
 	}
 	if err != nil {
 		tracecmd.ExplainFailure(g, e.Trace)
@@ -453,6 +455,6 @@ func (o *BenchOptions) printer(g *cli.Global, outcome *bytes.Buffer) func() benc
 		case o.CSV:
 			to = printer.NewCSV(g.Stdout)
 		}
-		return o.judges.printer(printer.NewBoth(to, also))
+		return o.limits.printer(o.baseline.printer(printer.NewBoth(to, also)))
 	}
 }

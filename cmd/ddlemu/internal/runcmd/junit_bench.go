@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/report/baseline"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 )
@@ -85,6 +86,23 @@ func caseName(b bench.Config, c bench.Case, i int) string {
 		name += fmt.Sprintf(" cycle %d", i/len(b.Sizes)%b.Cycles+1)
 	}
 	return name
+}
+
+// judges are what the rows of a run are held to.
+type judges struct {
+	limits   *thresholds
+	baseline *baseline.Comparison // nil if there is none
+}
+
+// missed returns what of a row is not as asked for. Its first time is number first of the run.
+func (j *judges) missed(r bench.Row, first int) []bench.Miss {
+	out := j.limits.missed(r)
+	for i := range r.Measurements() {
+		if slower := j.baseline.SlowerAt(first + i); slower != nil {
+			out = append(out, bench.Miss{Type: "baseline", Text: slower.String()})
+		}
+	}
+	return out
 }
 
 // judgeCase sets the error or the failure of a row: an INVALID verdict comes first, because then its times say nothing.

@@ -80,7 +80,7 @@ func TestBenchSuite(t *testing.T) {
 	}
 
 	// A row in the middle was left out, and the run ended before the last three.
-	s := written(t, benchSuite(b, h, out, &judges{limits: *limits}, context.Canceled))
+	s := written(t, benchSuite(b, h, out, &judges{limits: limits}, context.Canceled))
 	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:",
 		"all_reduce 8 bytes float sum cycle 2: skipped  not measured",
 		"all_reduce 16 bytes float sum cycle 2: failure time 16 bytes out of place: it took 9µs",
@@ -104,7 +104,7 @@ func TestBenchSuite(t *testing.T) {
 	rows[1].OutOfPlace.Wrong, rows[1].OutOfPlace.Mismatch = 3, "rank 1 has 7"
 	b.Ops, b.Cycles = b.Ops[:1], 1
 	out.Result.Rows = rows[:2]
-	s = written(t, benchSuite(b, h, out, &judges{limits: *limits}, nil))
+	s = written(t, benchSuite(b, h, out, &judges{limits: limits}, nil))
 	expectCases(t, s,
 		"all_reduce 8 bytes float sum: error host INVALID: host busy: 9 runnable on 2 cores; node0:node1 was late",
 		"all_reduce 16 bytes float sum: failure wrong 3 wrong elements: rank 1 has 7")
@@ -115,7 +115,7 @@ func TestBenchSuite(t *testing.T) {
 	// A budget was spent: what was measured is there, and the run is not green.
 	out.Result.Rows, out.Verdict = rows[:1], verdict.New(nil)
 	out.Verdict.Stop("the budget of 2s was spent: 1 of 2 rows measured")
-	expectCases(t, written(t, benchSuite(b, h, out, &judges{limits: *limits}, nil)), "all_reduce 8 bytes float sum:",
+	expectCases(t, written(t, benchSuite(b, h, out, &judges{limits: limits}, nil)), "all_reduce 8 bytes float sum:",
 		"all_reduce 16 bytes float sum: skipped",
 		"run: error incomplete the budget of 2s was spent")
 }
@@ -124,7 +124,7 @@ func TestBenchSuite(t *testing.T) {
 func TestSuitesOfFailures(t *testing.T) {
 	failed := errors.New("init: rank 3:\n it ended")
 	b := bench.Config{Collective: nccl.AllGather, Ranks: 2, Sizes: []int64{64}}
-	expectCases(t, written(t, benchSuite(b, &bench.Header{}, &emulate.Outcome{}, &judges{}, failed)),
+	expectCases(t, written(t, benchSuite(b, &bench.Header{}, &emulate.Outcome{}, &judges{limits: &thresholds{}}, failed)),
 		"all_gather 64 bytes float: skipped", "run: error run init: rank 3: it ended")
 	expectCases(t, written(t, verifySuite("eth1", nil, failed)), "run: error run init")
 	expectCases(t, written(t, validateSuite("t.csv", nil, failed)), "run: error run init")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
@@ -18,15 +17,15 @@ import (
 // thresholds are what the user asks of each row, apart from the verdict. The zero value asks for nothing.
 type thresholds struct {
 	tolerance percent
-	minBusBW  units.Bandwidth // 0: not asked for
-	maxTime   time.Duration   // 0: not asked for
+	minBusBW  busBandwidth
+	maxTime   longest
 }
 
 // AddFlags adds the names to --require of fs.
 func (t *thresholds) AddFlags(fs *pflag.FlagSet) {
-	require(fs, "model", cli.Value(&t.tolerance, "percentage", parsePercent, percent.String), "model=3% over the expected time")
-	require(fs, "busbw", cli.Value(&t.minBusBW, "rate", busBandwidth, units.Bandwidth.String), "busbw=12.5GB/s or more")
-	require(fs, "time", cli.Value(&t.maxTime, "time", longest, time.Duration.String), "time=500us or less")
+	require(fs, "model", &t.tolerance, "model=3% over the expected time")
+	require(fs, "busbw", &t.minBusBW, "busbw=12.5GB/s or more")
+	require(fs, "time", &t.maxTime, "time=500us or less")
 }
 
 // any says whether something is asked for.
@@ -43,17 +42,17 @@ func (t *thresholds) missed(r bench.Row) []bench.Miss {
 		switch {
 		case !t.tolerance.set || r.Size == 0:
 		case !m.Known:
-			add("model", "no time is expected of it, so it cannot be held to --require model=%v", t.tolerance)
+			add("model", "no time is expected of it, so it cannot be held to --require model=%v", &t.tolerance)
 		case m.Diff > t.tolerance.value:
 			add("model", "%v is %.1f %% more than the expected %v, --require model=%v", m.Time, m.Diff, m.Expected,
-				t.tolerance)
+				&t.tolerance)
 		}
-		if t.minBusBW > 0 && r.Size > 0 && m.BusBW*1e9 < float64(t.minBusBW)/8 {
+		if t.minBusBW > 0 && r.Size > 0 && m.BusBW*1e9 < t.minBusBW.bytes() {
 			add("busbw", "the bus bandwidth is %.4g GB/s, --require busbw=%.4gGB/s", m.BusBW,
-				float64(t.minBusBW)/8e9)
+				t.minBusBW.bytes()/1e9)
 		}
-		if t.maxTime > 0 && m.Time > t.maxTime {
-			add("time", "it took %v, --require time=%v", m.Time, t.maxTime)
+		if t.maxTime > 0 && m.Time > time.Duration(t.maxTime) {
+			add("time", "it took %v, --require time=%v", m.Time, &t.maxTime)
 		}
 	}
 	return out
@@ -78,22 +77,60 @@ func (t *thresholds) judge(rows []bench.Row) error {
 	return &missedError{text}
 }
 
+// printer returns a printer that prints with to and adds the missed thresholds to the end of the output.
+func (t *thresholds) printer(to bench.Printer) bench.Printer {
+	if !t.any() {
+		return to
+	}
+	return &holding{Printer: to, limits: t}
+}
+
+// holding is a printer that holds the rows to the thresholds.
+type holding struct {
+	bench.Printer
+	limits   *thresholds
+	failures []bench.Miss
+}
+
+// Row holds a row to the limits.
+func (h *holding) Row(r bench.Row) error {
+	h.failures = append(h.failures, h.limits.missed(r)...)
+	return h.Printer.Row(r)
+}
+
+// End ends the output with the failures, unless the times say nothing.
+func (h *holding) End(s bench.Summary) error {
+	if s.Verdict.Valid {
+		s.Failures = h.failures
+	}
+	return h.Printer.End(s)
+}
+
 // missedError says which rows miss the user's thresholds: exit status 1.
 type missedError struct{ text string }
 
 func (e *missedError) Error() string { return e.text }
 
-// longest reads a time above 0, such as 500us.
-func longest(text string) (time.Duration, error) {
+// longest is a time above 0, such as 500us. 0 is not set.
+type longest time.Duration
+
+// Set reads a duration.
+func (l *longest) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a time with its unit, such as 500us", text)
+		return fmt.Errorf("%q is not a time with its unit, such as 500us", text)
 	case d <= 0:
-		return 0, fmt.Errorf("%v: must be above 0", d)
+		return fmt.Errorf("%v: must be above 0", d)
 	}
-	return d, nil
+	*l = longest(d)
+	return nil
 }
+
+func (l *longest) String() string { return time.Duration(*l).String() }
+
+// Type names the type for pflag.
+func (l *longest) Type() string { return "time" }
 
 // percent is a value of --require: a number of 0 or more with a percent sign.
 type percent struct {
@@ -101,31 +138,55 @@ type percent struct {
 	set   bool
 }
 
-func parsePercent(text string) (percent, error) {
+// Set reads a percentage.
+func (p *percent) Set(text string) error {
 	number, ok := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil || !(v >= 0 && v <= 1e6) {
-		return percent{}, fmt.Errorf("%q is not a percentage: write 3%% or 0.5%%", text)
+		return fmt.Errorf("%q is not a percentage: write 3%% or 0.5%%", text)
 	}
-	return percent{v, true}, nil
+	*p = percent{v, true}
+	return nil
 }
 
-func (p percent) String() string {
+func (p *percent) String() string {
 	if !p.set {
 		return ""
 	}
 	return strconv.FormatFloat(p.value, 'f', -1, 64) + "%"
 }
 
-// busBandwidth reads a rate in bits per second. Without a unit nobody could tell bits from bytes: nccl-tests prints bus
-// bandwidths in GB/s.
-func busBandwidth(text string) (units.Bandwidth, error) {
+// Type names the flag's type for pflag.
+func (p *percent) Type() string { return "percentage" }
+
+// busBandwidth is a value of --require: a rate with its unit, in bits per second. 0 is not set.
+type busBandwidth units.Bandwidth
+
+// Set reads a rate. Without a unit nobody could tell bits from bytes: nccl-tests prints bus bandwidths in GB/s.
+func (b *busBandwidth) Set(text string) error {
 	if strings.TrimRight(text, "0123456789. kKMGT") == "" {
-		return 0, fmt.Errorf("%q has no unit: write bits per second as 100Gbps, bytes per second as 12.5GB/s", text)
+		return fmt.Errorf("%q has no unit: write bits per second as 100Gbps, bytes per second as 12.5GB/s", text)
 	}
 	v, err := units.ParseBandwidth(text)
-	if err == nil && v == units.Unlimited {
-		err = fmt.Errorf("%q: no row is that fast: write 12.5GB/s or 100Gbps", text)
+	if err != nil {
+		return err
 	}
-	return v, err
+	if v == units.Unlimited {
+		return fmt.Errorf("%q: no row is that fast: write 12.5GB/s or 100Gbps", text)
+	}
+	*b = busBandwidth(v)
+	return nil
 }
+
+func (b *busBandwidth) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return units.Bandwidth(*b).String()
+}
+
+// Type names the flag's type for pflag.
+func (b *busBandwidth) Type() string { return "rate" }
+
+// bytes is the rate in bytes per second.
+func (b busBandwidth) bytes() float64 { return float64(b) / 8 }

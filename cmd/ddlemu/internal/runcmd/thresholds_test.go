@@ -144,7 +144,7 @@ func TestThresholdsInJSON(t *testing.T) {
 		false: nil,
 	} {
 		var document bytes.Buffer
-		p := (&judges{limits: *o}).printer(printer.NewJSON(&document))
+		p := o.printer(printer.NewJSON(&document))
 		var s bench.Summary
 		s.Verdict.Valid = valid
 		if err := errors.Join(p.Begin(bench.Header{}), p.Row(row), p.End(s)); err != nil {
