@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // errTwice is a flag that was given twice with different values.
@@ -155,4 +157,9 @@ func CompleteFlags(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		CompleteFlags(c)
 	}
+}
+
+// Size is the value of a flag for a size in bytes, in nccl-tests' way of writing.
+func Size(to *int64) pflag.Value {
+	return Value(to, "size", bench.ParseSize, func(size int64) string { return units.Size(size).String() })
 }

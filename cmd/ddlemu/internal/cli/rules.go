@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
 // Rule is a rule between the flags of a command, or for the value of one: nil if it is kept.
@@ -106,16 +107,19 @@ func Range(flags string, least, most any) Rule {
 	})
 }
 
-// number reads a number, or a time in seconds; a flag has refused any other text.
+// number reads a number, a time in seconds, or a size in bytes; a flag has refused any other text.
 func number(text string) float64 {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d.Seconds()
 	}
-	v, err := strconv.ParseFloat(text, 64)
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v
+	}
+	v, err := bench.ParseSize(text)
 	if err != nil {
 		panic("a rule for the size of " + text)
 	}
-	return v
+	return float64(v)
 }
 
 // Among refuses values of flags that are none of these.

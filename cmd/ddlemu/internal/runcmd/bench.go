@@ -33,33 +33,32 @@ import (
 
 // BenchOptions are the flags of bench: the flags of nccl-tests and the flags of the fabric.
 type BenchOptions struct {
-	Profile, File    string
-	Ranks            int
-	Begin, End, Step string
-	Factor           int64
-	Iters, Warmup    int
-	Check, Root      int
-	Seeds            int
-	Type, Op         string
-	NCCL             string
-	Soft             bool
-	Strict, CSV      bool
-	LogDir, Trace    string
-	Stall            time.Duration
-	Cycles           int
-	limits           thresholds
-	baseline         baselineFile
-	junit            junitFile
-	header           lastHeader
-	Budget           time.Duration
-	Join             time.Duration // how long to wait for nodes that are other containers
-	Flags            *pflag.FlagSet
-	inForce          configs.InForce
-	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
-	onlyModel        bool   // all times are those of the model
-	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
-	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
-	oneThread        bool   // of a node makes the calls of all its ranks
+	Profile, File   string
+	Ranks           int
+	bench.Range     // of sizes
+	Iters, Warmup   int
+	Check, Root     int
+	Seeds           int
+	Type, Op        string
+	NCCL            string
+	Soft            bool
+	Strict, CSV     bool
+	LogDir, Trace   string
+	Stall           time.Duration
+	Cycles          int
+	limits          thresholds
+	baseline        baselineFile
+	junit           junitFile
+	header          lastHeader
+	Budget          time.Duration
+	Join            time.Duration // how long to wait for nodes that are other containers
+	Flags           *pflag.FlagSet
+	inForce         configs.InForce
+	nodesFrom       string // where a file or a variable gives the nodes; "" if none does
+	onlyModel       bool   // all times are those of the model
+	nodeTimeFrom    string // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
+	oneThread       bool   // of a node makes the calls of all its ranks
 }
 
 // AddFlags adds the flags to fs.
@@ -104,9 +103,10 @@ func (o *BenchOptions) addOnFlags(fs *pflag.FlagSet) {
 
 // addRowFlags adds the flags of nccl-tests that determine the rows of the table.
 func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
-	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
-	fs.StringVarP(&o.Step, "stepbytes", "i", "1M", "`size` to add from one row to the next")
+	o.Range = bench.Range{Begin: 32 << 20, End: 32 << 20, Step: 1 << 20}
+	fs.VarP(cli.Size(&o.Begin), "minbytes", "b", "smallest `size`")
+	fs.VarP(cli.Size(&o.End), "maxbytes", "e", "largest `size`")
+	fs.VarP(cli.Size(&o.Step), "stepbytes", "i", "`size` to add from one row to the next")
 	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
@@ -398,20 +398,11 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, configs.Unknown("collective", collective, nccl.Collectives())
 	}
-	r := bench.Range{Factor: o.Factor}
-	for _, s := range []struct {
-		flag, text string
-		to         *int64
-	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}, {"-i", o.Step, &r.Step}} {
-		if *s.to, err = bench.ParseSize(s.text); err != nil {
-			return b, fmt.Errorf("%s %s: %w", s.flag, s.text, err)
-		}
-	}
-	if b.Sizes, err = r.Sizes(); err != nil {
+	if b.Sizes, err = o.Range.Sizes(); err != nil {
 		return b, err
 	}
 	if !o.Flags.Changed("stepbytes") && !o.Flags.Changed("stepfactor") {
-		g.Tell(manyRows(r, len(b.Sizes)))
+		g.Tell(manyRows(o.Range, len(b.Sizes)))
 	}
 	if b.Types, err = nccl.ParseDataTypes(o.Type); err != nil {
 		return b, err

@@ -25,6 +25,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	BenchOptions
+	Begin, End string // sizes of the rows to take, "" for all
 	Model, All bool
 	Apart      string
 	Intervals  string

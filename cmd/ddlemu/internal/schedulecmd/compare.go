@@ -37,7 +37,7 @@ type scheduleCompareOptions struct {
 func (o *scheduleCompareOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
-	o.sizeOptions.AddFlags(fs, "1K", "1G")
+	o.sizeOptions.AddFlags(fs, 1<<10, 1<<30)
 	o.plotOption.AddFlags(fs, "the times over the sizes")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
@@ -196,8 +196,7 @@ const ncclColumn = "nccl"
 func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *compare.Table,
 	place *model.Place) error {
 	bo := runcmd.BenchOptions{
-		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
-		Op: "sum", Flags: o.scheduleFabric.Flags,
+		Range: o.Range, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32", Op: "sum", Flags: o.scheduleFabric.Flags,
 	}
 	b, err := bo.Bench(g, t.Coll)
 	if err != nil {

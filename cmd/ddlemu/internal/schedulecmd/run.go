@@ -47,7 +47,7 @@ type scheduleRunOptions struct {
 func (o *scheduleRunOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
-	o.sizeOptions.AddFlags(fs, "1K", "1M")
+	o.sizeOptions.AddFlags(fs, 1<<10, 1<<20)
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the sizes")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")

@@ -256,29 +256,17 @@ func printInForce(w io.Writer, in *configs.InForce) {
 }
 
 // sizeOptions are the sizes of a table, with nccl-tests' flags.
-type sizeOptions struct {
-	Begin, End string
-	Factor     int64
-}
+type sizeOptions struct{ bench.Range }
 
-func (o *sizeOptions) AddFlags(fs *pflag.FlagSet, begin, end string) {
-	fs.StringVarP(&o.Begin, "minbytes", "b", begin, "smallest `size`")
-	fs.StringVarP(&o.End, "maxbytes", "e", end, "largest `size`")
-	fs.Int64VarP(&o.Factor, "stepfactor", "f", 4, "factor from one row to the next")
+func (o *sizeOptions) AddFlags(fs *pflag.FlagSet, begin, end int64) {
+	o.Range = bench.Range{Begin: begin, End: end, Factor: 4}
+	fs.VarP(cli.Size(&o.Begin), "minbytes", "b", "smallest `size`")
+	fs.VarP(cli.Size(&o.End), "maxbytes", "e", "largest `size`")
+	fs.Int64VarP(&o.Factor, "stepfactor", "f", o.Factor, "factor from one row to the next")
 }
 
 func (o *sizeOptions) sizes() ([]int64, error) {
-	r := bench.Range{Factor: o.Factor}
-	for _, s := range []struct {
-		flag, text string
-		to         *int64
-	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}} {
-		var err error
-		if *s.to, err = bench.ParseSize(s.text); err != nil {
-			return nil, cli.BadInput("%s %s: %w", s.flag, s.text, err)
-		}
-	}
-	sizes, err := r.Sizes()
+	sizes, err := o.Range.Sizes()
 	if err != nil {
 		return nil, &cli.InputError{Err: err}
 	}

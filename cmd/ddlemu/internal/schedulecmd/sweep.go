@@ -15,7 +15,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 )
@@ -24,7 +23,8 @@ type scheduleSweepOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	plotOption
-	Ks, Grains, Size string
+	Ks, Grains string
+	Size       int64
 }
 
 func (o *scheduleSweepOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
@@ -33,7 +33,8 @@ func (o *scheduleSweepOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the grain")
 	fs.StringVar(&o.Ks, "ks", "1,2,4,8", "`numbers` for --k")
 	fs.StringVar(&o.Grains, "grains", "16K,64K,256K,1M,4M,16M", "`sizes` for --grain")
-	fs.StringVar(&o.Size, "size", "1G", "`size` of the call")
+	o.Size = 1 << 30
+	fs.Var(cli.Size(&o.Size), "size", "`size` of the call")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -52,7 +53,7 @@ Rows are grains, columns are k.`),
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleSweep(cmd.Context(), g, o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cli.Ruled(cmd, cli.NewFiles("plot"))
+	return cli.Ruled(cmd, cli.Least("size", 1), cli.NewFiles("plot"))
 }
 
 func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOptions, kind string) error {
@@ -81,11 +82,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 
 // lists reads the lists of k and grains, and the size.
 func (o *scheduleSweepOptions) lists() (*compare.Grid, error) {
-	r := &compare.Grid{}
-	var err error
-	if r.Size, err = bench.ParseSize(o.Size); err != nil || r.Size <= 0 {
-		return nil, cli.BadInput("--size %s: must be a size such as 1G", o.Size)
-	}
+	r := &compare.Grid{Size: o.Size}
 	for _, text := range strings.Split(o.Ks, ",") {
 		k, err := strconv.Atoi(text)
 		if err != nil || k < 1 {
