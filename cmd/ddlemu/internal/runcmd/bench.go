@@ -33,32 +33,33 @@ import (
 
 // BenchOptions are the flags of bench: the flags of nccl-tests and the flags of the fabric.
 type BenchOptions struct {
-	Profile, File   string
-	Ranks           int
-	bench.Range     // of sizes
-	Iters, Warmup   int
-	Check, Root     int
-	Seeds           int
-	Type, Op        string
-	NCCL            string
-	Soft            bool
-	Strict, CSV     bool
-	LogDir, Trace   string
-	Stall           time.Duration
-	Cycles          int
-	limits          thresholds
-	baseline        baselineFile
-	junit           junitFile
-	header          lastHeader
-	Budget          time.Duration
-	Join            time.Duration // how long to wait for nodes that are other containers
-	Flags           *pflag.FlagSet
-	inForce         configs.InForce
-	nodesFrom       string // where a file or a variable gives the nodes; "" if none does
-	onlyModel       bool   // all times are those of the model
-	nodeTimeFrom    string // what gives whether nodes cost time; "" if only a profile or nothing does
-	nodeTimeIfKnown bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
-	oneThread       bool   // of a node makes the calls of all its ranks
+	Profile, File    string
+	Ranks            int
+	Begin, End, Step int64 // bytes
+	Factor           int64
+	Iters, Warmup    int
+	Check, Root      int
+	Seeds            int
+	Type, Op         string
+	NCCL             string
+	Soft             bool
+	Strict, CSV      bool
+	LogDir, Trace    string
+	Stall            time.Duration
+	Cycles           int
+	limits           thresholds
+	baseline         baselineFile
+	junit            junitFile
+	header           lastHeader
+	Budget           time.Duration
+	Join             time.Duration // how long to wait for nodes that are other containers
+	Flags            *pflag.FlagSet
+	inForce          configs.InForce
+	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
+	onlyModel        bool   // all times are those of the model
+	nodeTimeFrom     string // what gives whether nodes cost time; "" if only a profile or nothing does
+	nodeTimeIfKnown  bool   // nodes cost time if their kind of GPU has it and nothing says otherwise
+	oneThread        bool   // of a node makes the calls of all its ranks
 }
 
 // AddFlags adds the flags to fs.
@@ -103,7 +104,7 @@ func (o *BenchOptions) addOnFlags(fs *pflag.FlagSet) {
 
 // addRowFlags adds the flags of nccl-tests that determine the rows of the table.
 func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
-	o.Range = bench.Range{Begin: 32 << 20, End: 32 << 20, Step: 1 << 20}
+	o.Begin, o.End, o.Step = 32<<20, 32<<20, 1<<20
 	fs.VarP(cli.Size(&o.Begin), "minbytes", "b", "smallest `size`")
 	fs.VarP(cli.Size(&o.End), "maxbytes", "e", "largest `size`")
 	fs.VarP(cli.Size(&o.Step), "stepbytes", "i", "`size` to add from one row to the next")
@@ -398,11 +399,12 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, configs.Unknown("collective", collective, nccl.Collectives())
 	}
-	if b.Sizes, err = o.Range.Sizes(); err != nil {
+	r := bench.Range{Begin: o.Begin, End: o.End, Step: o.Step, Factor: o.Factor}
+	if b.Sizes, err = r.Sizes(); err != nil {
 		return b, err
 	}
 	if !o.Flags.Changed("stepbytes") && !o.Flags.Changed("stepfactor") {
-		g.Tell(manyRows(o.Range, len(b.Sizes)))
+		g.Tell(manyRows(r, len(b.Sizes)))
 	}
 	if b.Types, err = nccl.ParseDataTypes(o.Type); err != nil {
 		return b, err

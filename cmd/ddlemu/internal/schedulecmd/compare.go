@@ -196,7 +196,8 @@ const ncclColumn = "nccl"
 func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *compare.Table,
 	place *model.Place) error {
 	bo := runcmd.BenchOptions{
-		Range: o.Range, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32", Op: "sum", Flags: o.scheduleFabric.Flags,
+		Begin: o.Begin, End: o.End, Step: 1 << 20, Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
+		Op: "sum", Flags: o.scheduleFabric.Flags,
 	}
 	b, err := bo.Bench(g, t.Coll)
 	if err != nil {
