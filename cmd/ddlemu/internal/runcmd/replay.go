@@ -101,7 +101,7 @@ Page: docs/replay.md`,
 		budgetRule,
 		cli.Least("steps", 1),
 		cli.Excludes("sweep", "fabric", noFabric),
-		cli.Excludes("fabric+", "profile file", "the two are the fabrics"),
+		cli.Excludes("fabric+", "profile file", "two --fabric name both fabrics"),
 		cli.Excludes("plot", "fabric+", "a plot has one fabric, or a sweep"),
 		cli.Excludes("trace times junit baseline", "sweep fabric+", "a sweep and a comparison are several replays"),
 		cli.NewFiles("plot times"))
