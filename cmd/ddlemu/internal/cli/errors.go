@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -263,21 +264,39 @@ func AtMostOneArg(cmd *cobra.Command, args []string) error {
 // ExitCheckHelp is the line of a long help with the exit statuses of a command that checks files.
 const ExitCheckHelp = "Exit status: 0; 1 if something was found, or on failure; 2 if a file cannot be read; 130 if interrupted."
 
-// CheckOutcome is what a command that checks files has to say at its end.
-type CheckOutcome struct {
-	Unread []error // files that could not be read
-	Found  bool    // something was found, which is printed
-}
-
-// Err is nil if all files were read and nothing was found. Findings are no bad input: the command did its work.
-func (o *CheckOutcome) Err(g *Global) error {
-	if len(o.Unread) > 0 {
-		for _, err := range o.Unread[1:] {
+// CheckFiles checks files one after the other. check prints to w what it finds in a file, and returns the document for
+// --json and whether the file is good; its error is that of a file that cannot be read. Findings are no bad input: the
+// command did its work.
+func CheckFiles[D any](g *Global, files []string,
+	check func(file string, w io.Writer) (d D, good bool, err error)) error {
+	var all []D
+	var unread []error
+	w, found := g.Stdout, false
+	if g.JSON {
+		w = io.Discard
+	}
+	for _, file := range files {
+		d, good, err := check(file, w)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return err
+		case err != nil:
+			unread = append(unread, err)
+		}
+		found, all = found || err == nil && !good, append(all, d)
+	}
+	if g.JSON {
+		if err := g.PrintJSON(all); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(unread) > 0:
+		for _, err := range unread[1:] {
 			g.Warn("%v", err)
 		}
-		return o.Unread[0]
-	}
-	if o.Found {
+		return unread[0]
+	case found:
 		return &ExitError{Code: ExitFailure}
 	}
 	return nil

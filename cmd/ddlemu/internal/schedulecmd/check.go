@@ -62,29 +62,16 @@ func newCheckedSchedule(file string, r *check.Report) checkedSchedule {
 }
 
 func runScheduleCheck(g *cli.Global, o *scheduleMakeOptions, args []string) error {
-	all := make([]checkedSchedule, 0, len(args))
-	var outcome cli.CheckOutcome
-	for _, arg := range args {
+	return cli.CheckFiles(g, args, func(arg string, w io.Writer) (checkedSchedule, bool, error) {
 		s, r, err := o.check(g, arg)
 		if err != nil {
-			outcome.Unread = append(outcome.Unread, err)
 			failed := newCheckedSchedule(arg, &check.Report{Root: schedule.None})
 			failed.OK, failed.Error = false, err.Error()
-			all = append(all, failed)
-			continue
+			return failed, false, err
 		}
-		outcome.Found = outcome.Found || !r.Good()
-		all = append(all, newCheckedSchedule(arg, r))
-		if !g.JSON {
-			printCheck(g.Stdout, arg, s, r)
-		}
-	}
-	if g.JSON {
-		if err := g.PrintJSON(all); err != nil {
-			return err
-		}
-	}
-	return outcome.Err(g)
+		printCheck(w, arg, s, r)
+		return newCheckedSchedule(arg, r), r.Good(), nil
+	})
 }
 
 // check reads and checks one schedule.
