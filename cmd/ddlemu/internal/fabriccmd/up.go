@@ -33,7 +33,7 @@ type SourceOptions struct {
 
 // AddFlags adds --profile, --file and all flags that change a fabric.
 func (o *SourceOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile, see `ddlemu profiles` (default: $"+configs.ProfileEnv+")")
 	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
 	o.Flags = fs

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
@@ -33,7 +34,7 @@ import (
 
 // BenchOptions are the flags of bench: the flags of nccl-tests and the flags of the fabric.
 type BenchOptions struct {
-	Profile, File    string
+	fabriccmd.SourceOptions
 	Ranks            int
 	Begin, End, Step int64 // bytes
 	Factor           int64
@@ -53,7 +54,6 @@ type BenchOptions struct {
 	header           lastHeader
 	Budget           time.Duration
 	Join             time.Duration // how long to wait for nodes that are other containers
-	Flags            *pflag.FlagSet
 	inForce          configs.InForce
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
@@ -94,12 +94,9 @@ func (o *BenchOptions) addFabricFlags(g *cli.Global, fs *pflag.FlagSet) {
 
 // addOnFlags adds the flags for a new fabric and the NCCL on it.
 func (o *BenchOptions) addOnFlags(fs *pflag.FlagSet) {
-	o.Flags = fs
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
+	o.SourceOptions.AddFlags(fs)
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
-	flags.AddFabric(fs)
 }
 
 // addRowFlags adds the flags of nccl-tests that determine the rows of the table.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
 	"github.com/ddlemu/ddlemu/configs"
@@ -307,9 +308,7 @@ func (p *replayer) trial(ctx context.Context, g *cli.Global, fs *pflag.FlagSet, 
 // with is a copy of the flags that the user gave, without those for which leave is true.
 func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, error) {
 	fs := pflag.NewFlagSet("replay", pflag.ContinueOnError)
-	fs.String("profile", "", "")
-	fs.String("file", "", "")
-	flags.AddFabric(fs)
+	new(fabriccmd.SourceOptions).AddFlags(fs)
 	return fs, flags.Copy(fs, given, leave)
 }
 

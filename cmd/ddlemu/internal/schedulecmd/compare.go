@@ -197,7 +197,7 @@ func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *c
 	place *model.Place) error {
 	bo := runcmd.BenchOptions{
 		Begin: o.Begin, End: o.End, Step: 1 << 20, Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
-		Op: "sum", Flags: o.scheduleFabric.Flags,
+		Op: "sum", SourceOptions: o.scheduleFabric.SourceOptions,
 	}
 	b, err := bo.Bench(g, t.Coll)
 	if err != nil {
