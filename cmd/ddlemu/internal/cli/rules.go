@@ -16,12 +16,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/bench"
 )
 
-// Rule is a rule between the flags of a command, or for the value of one: nil if it is kept.
+// Rule is a rule between the flags of a command, or for the value of one.
 //
 // Rules name flags without dashes, several divided by spaces. "via=p2p" is --via with this value, given or not, "!model"
 // is the lack of --model, "fabric+" is --fabric given twice, and a name in capitals is the arguments. A flag is given if
 // it has a value that is not "" and not false.
-type Rule func(c *given) error
+type Rule struct {
+	names string // all that it names
+	check func(c *given) error
+}
 
 // given is what the user gave.
 type given struct {
@@ -29,11 +32,19 @@ type given struct {
 	args  []string
 }
 
-// Ruled is cmd with rules, which are checked before it runs.
+// Ruled is cmd, which has all its flags, with rules, which are checked before it runs.
 func Ruled(cmd *cobra.Command, rules ...Rule) *cobra.Command {
+	for _, rule := range rules {
+		for _, name := range strings.Fields(rule.names) {
+			flag, _, _ := strings.Cut(strings.Trim(name, "!+"), "=")
+			if strings.ToUpper(flag) != flag && cmd.Flags().Lookup(flag) == nil {
+				panic(fmt.Sprintf("%s has a rule for --%s, which it does not have", cmd.Name(), flag))
+			}
+		}
+	}
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		for _, rule := range rules {
-			if err := rule(&given{cmd.Flags(), args}); err != nil {
+			if err := rule.check(&given{cmd.Flags(), args}); err != nil {
 				return &InputError{err}
 			}
 		}
@@ -44,7 +55,7 @@ func Ruled(cmd *cobra.Command, rules ...Rule) *cobra.Command {
 
 // Excludes refuses flags with one of others. why is the reason, "" if the names say it.
 func Excludes(flags, others, why string) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, others, func(c *given, flag string) error {
 		for _, other := range strings.Fields(others) {
 			if other == flag || !c.has(other) {
 				continue
@@ -63,7 +74,7 @@ func AtMostOne(flags, why string) Rule { return Excludes(flags, flags, why) }
 
 // Needs refuses flags without one of others. why says what they do with it, "" if the names say it.
 func Needs(flags, others, why string) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, others, func(c *given, flag string) error {
 		names, ok := c.any(others)
 		switch {
 		case ok:
@@ -77,18 +88,18 @@ func Needs(flags, others, why string) Rule {
 
 // Required refuses a command line with none of flags. why says what is missing.
 func Required(flags, why string) Rule {
-	return func(c *given) error {
+	return Rule{flags, func(c *given) error {
 		names, ok := c.any(flags)
 		if ok {
 			return nil
 		}
 		return fmt.Errorf("%s: give %s", why, names)
-	}
+	}}
 }
 
 // Least refuses values below least, which is a number or a time, of flags that are given.
 func Least(flags string, least any) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, "", func(c *given, flag string) error {
 		if text := c.value(flag); number(text) < number(fmt.Sprint(least)) {
 			return fmt.Errorf("--%s %s: must be at least %v", flag, text, least)
 		}
@@ -98,7 +109,7 @@ func Least(flags string, least any) Rule {
 
 // Range refuses values below least and above most, which are numbers or times, of flags that are given.
 func Range(flags string, least, most any) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, "", func(c *given, flag string) error {
 		text := c.value(flag)
 		if v := number(text); v < number(fmt.Sprint(least)) || v > number(fmt.Sprint(most)) {
 			return fmt.Errorf("--%s %s: must be %v to %v", flag, text, least, most)
@@ -124,7 +135,7 @@ func number(text string) float64 {
 
 // Among refuses values of flags that are none of these.
 func Among(flags string, values ...string) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, "", func(c *given, flag string) error {
 		if text := c.value(flag); !slices.Contains(values, text) {
 			return fmt.Errorf("--%s %s: must be %s", flag, text, configs.OrList(values))
 		}
@@ -134,14 +145,14 @@ func Among(flags string, values ...string) Rule {
 
 // NewFiles refuses files of flags that cannot be written. A file that exists can, with --force. See [CheckFile].
 func NewFiles(flags string) Rule {
-	return each(flags, func(c *given, flag string) error {
+	return each(flags, "force", func(c *given, flag string) error {
 		return CheckFile(c.spell(flag), c.value(flag), c.has("force"))
 	})
 }
 
-// each is a rule for each of flags that is given.
-func each(flags string, rule func(c *given, flag string) error) Rule {
-	return func(c *given) error {
+// each is a rule for each of flags that is given. It names others, too.
+func each(flags, others string, rule func(c *given, flag string) error) Rule {
+	return Rule{flags + " " + others, func(c *given) error {
 		for _, flag := range strings.Fields(flags) {
 			if c.has(flag) {
 				if err := rule(c, flag); err != nil {
@@ -150,7 +161,7 @@ func each(flags string, rule func(c *given, flag string) error) Rule {
 			}
 		}
 		return nil
-	}
+	}}
 }
 
 func (c *given) value(flag string) string { return c.flags.Lookup(flag).Value.String() }

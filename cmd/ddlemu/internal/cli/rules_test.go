@@ -63,3 +63,15 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// A rule for a flag that the command does not have is a mistake that is found when the command is made.
+func TestRuleForNoFlag(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a rule names a flag that does not exist")
+		}
+	}()
+	cmd := &cobra.Command{Use: "x"}
+	cmd.Flags().Bool("all", false, "")
+	Ruled(cmd, Excludes("all", "FOLDER !lnik", ""))
+}
