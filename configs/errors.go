@@ -100,12 +100,13 @@ func Distance(a, b string) int {
 // Unknown is the error for a word that is not one of names. It lists similar names.
 func Unknown(what, word string, names []string) error {
 	if near := Nearest(word, names); len(near) > 0 {
-		return fmt.Errorf("%q is not a %s: did you mean %s?", word, what, orList(near))
+		return fmt.Errorf("%q is not a %s: did you mean %s?", word, what, OrList(near))
 	}
 	return fmt.Errorf("%q is not a %s: there are %s", word, what, strings.Join(names, ", "))
 }
 
-func orList(names []string) string {
+// OrList joins words by commas and a last "or".
+func OrList(names []string) string {
 	if len(names) == 1 {
 		return names[0]
 	}

@@ -408,7 +408,7 @@ func linkKeys() string {
 	for _, m := range linkParams {
 		keys = append(keys, m.Key)
 	}
-	return orList(keys)
+	return OrList(keys)
 }
 
 // Validate checks every value of l. Fields in the error are as in a file, from

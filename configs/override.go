@@ -136,7 +136,7 @@ func (n *Net) Near(name string) string {
 		all = append(all, n.Switches[l.From]+":"+n.Switches[l.To])
 	}
 	if near := Nearest(name, all); len(near) > 0 {
-		return "did you mean " + orList(near) + "?"
+		return "did you mean " + OrList(near) + "?"
 	}
 	return "between its switches there are " + n.some()
 }

@@ -254,7 +254,7 @@ func TestFlagGivenTwice(t *testing.T) {
 		"up --lat 1us --lat 2us":                              "ddlemu: --lat: given twice, as 1us and as 2us: give one of them\n",
 		"replay none.jsonl --steps 2 --steps 2":               "ddlemu: open none.jsonl: no such file or directory\n",
 		"replay none.jsonl --quiet --quiet":                   "ddlemu: open none.jsonl: no such file or directory\n",
-		"replay none.jsonl --fabric eth10 --fabric eth1 -f x": "ddlemu: --fabric eth10 --fabric eth1 are the two fabrics: leave out --profile and --file\n",
+		"replay none.jsonl --fabric eth10 --fabric eth1 -f x": "ddlemu: a second --fabric and --file: two --fabric name both fabrics: leave out one of them\n",
 	} {
 		w := newWorld(t)
 		if status, stdout, stderr := w.run(strings.Fields(args)...); status != cli.ExitInput || stdout != "" ||

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 )
 
 // Run is one recorded run.
@@ -70,25 +73,25 @@ type Unmatched struct {
 // Of compares two runs.
 func Of(a, b *Run) *Result {
 	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}, Sent: []Choice{}}
-	calls := [2]map[string][]*why.Explained{a.calls(), b.calls()}
+	joined := compare.Rows(a.calls(), b.calls(), func(c *why.Explained) string { return c.Name })
 	causes := map[string]*Times{}
-	for _, name := range names(calls) {
-		of := [2][]*why.Explained{calls[0][name], calls[1][name]}
-		n := min(len(of[0]), len(of[1]))
-		for side := range of {
-			if more := len(of[side]) - n; more > 0 {
-				r.Only[side] = append(r.Only[side], Unmatched{name, more})
-			}
+	for side, only := range joined.Only {
+		for _, name := range names(only) {
+			r.Only[side] = append(r.Only[side], Unmatched{name, len(named(only, name))})
 		}
-		if n == 0 {
-			continue
-		}
-		f := Function{Name: name, Calls: n}
-		f.A, f.B = a.sum(of[0][:n], causes, first), b.sum(of[1][:n], causes, second)
+	}
+	var both [2][]*why.Explained
+	for _, p := range joined.Pairs {
+		both[0], both[1] = append(both[0], p[0]), append(both[1], p[1])
+	}
+	for _, name := range names(both[0]) {
+		of := [2][]*why.Explained{named(both[0], name), named(both[1], name)}
+		f := Function{Name: name, Calls: len(of[0])}
+		f.A, f.B = a.sum(of[0], causes, first), b.sum(of[1], causes, second)
 		r.Functions = append(r.Functions, f)
 		r.All.A, r.All.B = r.All.A+f.A, r.All.B+f.B
-		was, is := a.choices(of[0][:n]), b.choices(of[1][:n])
-		sentA, sentB := sent(of[0][:n]), sent(of[1][:n])
+		was, is := a.choices(of[0]), b.choices(of[1])
+		sentA, sentB := sent(of[0]), sent(of[1])
 		switch {
 		case was != is:
 			r.Choices = append(r.Choices, Choice{name, was + "; " + sentA, is + "; " + sentB})
@@ -111,23 +114,25 @@ func abs(n int64) int64 { return max(n, -n) }
 func first(t *Times) *int64  { return &t.A }
 func second(t *Times) *int64 { return &t.B }
 
-// calls are the calls of each function, in the order of their starts.
-func (r *Run) calls() map[string][]*why.Explained {
-	all := map[string][]*why.Explained{}
+// calls are the calls in the order of their starts, without those of a warm-up.
+func (r *Run) calls() (all []*why.Explained) {
 	for i := range r.Report.Calls {
-		c := &r.Report.Calls[i]
-		if c.Warmup {
-			continue
+		if c := &r.Report.Calls[i]; !c.Warmup {
+			all = append(all, c)
 		}
-		all[c.Name] = append(all[c.Name], c)
 	}
 	return all
 }
 
-// names are the functions of both runs.
-func names(calls [2]map[string][]*why.Explained) (all []string) {
-	for _, of := range calls {
-		all = slices.AppendSeq(all, maps.Keys(of))
+// named are the calls of a function.
+func named(calls []*why.Explained, name string) []*why.Explained {
+	return slices.DeleteFunc(slices.Clone(calls), func(c *why.Explained) bool { return c.Name != name })
+}
+
+// names are the functions of calls.
+func names(calls []*why.Explained) (all []string) {
+	for _, c := range calls {
+		all = append(all, c.Name)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -190,4 +195,77 @@ func (r *Run) choice(c *why.Explained) string {
 		text = strings.TrimSpace(fmt.Sprintf("%s channels: %d", text, n))
 	}
 	return cmp.Or(text, "not known")
+}
+
+// Setting is a setting of a fabric that differs. A or B is "" if that fabric does not have it.
+type Setting struct {
+	Name string `json:"setting"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+// Settings compares two fabric files.
+func Settings(a, b []byte) ([]Setting, error) {
+	var flat [2]map[string]string
+	for i, text := range [][]byte{a, b} {
+		var document yaml.Node
+		if err := yaml.Unmarshal(text, &document); err != nil {
+			return nil, fmt.Errorf("read a fabric: %w", err)
+		}
+		flat[i] = map[string]string{}
+		for _, tree := range document.Content {
+			if err := flatten(flat[i], "", tree); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var names []string
+	for _, all := range flat {
+		names = slices.AppendSeq(names, maps.Keys(all))
+	}
+	slices.Sort(names)
+	out := []Setting{}
+	for _, name := range slices.Compact(names) {
+		a, b := flat[0][name], flat[1][name]
+		if name == "gpus_per_node" && (a == "" || b == "") {
+			continue // without it, the ranks that join say how many there are
+		}
+		if a != b {
+			out = append(out, Setting{name, a, b})
+		}
+	}
+	return out, nil
+}
+
+// flatten puts the leaves of a tree into all, named by their paths, but for where the figures are from, which is long
+// and changes nothing.
+func flatten(all map[string]string, path string, tree *yaml.Node) error {
+	switch tree.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(tree.Content); i += 2 {
+			name := tree.Content[i].Value
+			if path == "" && (name == "sources" || name == "fitted_to") {
+				continue
+			}
+			if path != "" {
+				name = path + "." + name
+			}
+			if err := flatten(all, name, tree.Content[i+1]); err != nil {
+				return err
+			}
+		}
+	case yaml.SequenceNode:
+		for i, sub := range tree.Content {
+			if err := flatten(all, fmt.Sprintf("%s[%d]", path, i), sub); err != nil {
+				return err
+			}
+		}
+	case yaml.AliasNode: // it could stand for a tree of any size
+		return fmt.Errorf("read a fabric: line %d: an alias: ddlemu writes none, so the file was changed", tree.Line)
+	default:
+		if tree.Tag != "!!null" {
+			all[path] = tree.Value
+		}
+	}
+	return nil
 }

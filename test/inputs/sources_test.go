@@ -66,7 +66,7 @@ var decoders = []string{"json.Unmarshal", "json.NewDecoder", "xml.Unmarshal", "x
 
 // notInputs are files of the module that call a decoder and read no file from outside, with the reason.
 var notInputs = map[string]string{
-	"cmd/ddlemu/internal/cli/private.go":               "the kernel's files",
+	"cmd/ddlemu/internal/cli/open.go":                  "the kernel's files",
 	"cmd/ddlemu/internal/runcmd/agents.go":             "the kernel's files",
 	"configs/intervals/intervals.go":                   "a file that is part of the program",
 	"cmd/ddlemu/internal/fabriccmd/serve.go":           "a token of at most MaxDocument bytes",

@@ -79,7 +79,7 @@ func TestBaseline(t *testing.T) {
 		`other settings: profile "eth10" \(now "roce100"\), transport "tcp" \(now "rdma"\), .*\): make it again`)
 	b.compare(2, "expect.json", on("expect", "allreduce", "-b", "8", "-e", "8"),
 		"^ddlemu: .* none of its times is of this run: it has 65536 bytes float sum, this run has 8 bytes float sum$")
-	b.compare(2, "expect.json", append(expect, "--sweep", "bw=1G,2G"), "leave out --log and --sweep$")
+	b.compare(2, "expect.json", append(expect, "--sweep", "bw=1G,2G"), "--baseline and --sweep: ")
 
 	few := func(from, to string) []string {
 		return on("bench", "allreduce", "-b", from, "-e", to, "-f", "8", "-n", "2", "-w", "1")

@@ -5,11 +5,13 @@ package baseline
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 )
 
 // Default tolerances in percent. Times of a virtual clock and calculated times are exact. On a real clock a row may
@@ -28,7 +30,7 @@ type Comparison struct {
 	Faster    []Change `json:"faster"`
 	Notes     []string `json:"notes,omitempty"` // what was not compared, and other software
 
-	index map[int]*Change // slower ones by the place of their time in the run
+	times []Time // of the run
 }
 
 // Change is a time that differs by more than the tolerance.
@@ -104,48 +106,25 @@ func Compare(name string, before, now *Run, tolerance float64) (*Comparison, err
 		return nil, err
 	}
 	c := &Comparison{Baseline: name, Tolerance: tolerance, Slower: []Change{}, Faster: []Change{},
-		index: map[int]*Change{}}
-	known := map[string]*Time{}
-	for i := range before.Times {
-		known[before.Times[i].What] = &before.Times[i]
-	}
-	var added []string
-	slower := map[int]int{} // place in Slower, by that in now
-	for i := range now.Times {
-		t := &now.Times[i]
-		was, ok := known[t.What]
-		if !ok {
-			added = append(added, t.What)
-			continue
-		}
-		delete(known, t.What)
-		c.Compared++
-		switch change := newChange(t, was); {
-		case t.US > was.US*(1+tolerance/100):
-			slower[i] = len(c.Slower)
-			c.Slower = append(c.Slower, change)
-		case t.US < was.US*(1-tolerance/100):
-			c.Faster = append(c.Faster, change)
-		}
-	}
-	if c.Compared == 0 {
+		times: now.Times}
+	joined := compare.Rows(now.Times, before.Times, func(t Time) string { return t.What })
+	if c.Compared = len(joined.Pairs); c.Compared == 0 {
 		return nil, fmt.Errorf("none of its times is of this run: it has %s, this run has %s", before.Times[0].What,
 			now.first())
 	}
-	for i, at := range slower {
-		c.index[i] = &c.Slower[at]
+	for _, p := range joined.Pairs {
+		switch t, was := p[0], p[1]; {
+		case t.US > was.US*(1+tolerance/100):
+			c.Slower = append(c.Slower, newChange(t, was))
+		case t.US < was.US*(1-tolerance/100):
+			c.Faster = append(c.Faster, newChange(t, was))
+		}
 	}
 	if before.NCCL != now.NCCL {
 		c.Notes = append(c.Notes, fmt.Sprintf("the baseline is of NCCL %s, this run of %s", before.NCCL, now.NCCL))
 	}
-	var gone []string
-	for i := range before.Times {
-		if what := before.Times[i].What; known[what] != nil {
-			gone = append(gone, what)
-		}
-	}
-	c.note("not in the baseline", added)
-	c.note("only in the baseline", gone)
+	c.note("not in the baseline", joined.Only[0])
+	c.note("only in the baseline", joined.Only[1])
 	return c, nil
 }
 
@@ -157,11 +136,8 @@ func (r *Run) first() string {
 }
 
 // newChange is the difference between a time and the one before. Nothing is rounded: the tolerance is exact.
-func newChange(now, was *Time) Change {
-	c := Change{What: now.What, US: now.US, BeforeUS: was.US}
-	if was.US > 0 {
-		c.Percent = new(100 * (now.US/was.US - 1))
-	}
+func newChange(now, was Time) Change {
+	c := Change{What: now.What, US: now.US, BeforeUS: was.US, Percent: compare.Percent(was.US, now.US)}
 	if now.Choice != was.Choice {
 		c.Choice, c.Before = now.Choice, was.Choice
 	}
@@ -169,13 +145,13 @@ func newChange(now, was *Time) Change {
 }
 
 // note names the times that only one of the runs has.
-func (c *Comparison) note(where string, what []string) {
+func (c *Comparison) note(where string, what []Time) {
 	switch n := len(what); n {
 	case 0:
 	case 1:
-		c.Notes = append(c.Notes, fmt.Sprintf("%s: %s", where, what[0]))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s: %s", where, what[0].What))
 	default:
-		c.Notes = append(c.Notes, fmt.Sprintf("%s: %d times, such as %s", where, n, what[0]))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s: %d times, such as %s", where, n, what[0].What))
 	}
 }
 
@@ -184,7 +160,11 @@ func (c *Comparison) SlowerAt(i int) *Change {
 	if c == nil {
 		return nil
 	}
-	return c.index[i]
+	at := slices.IndexFunc(c.Slower, func(s Change) bool { return s.What == c.times[i].What })
+	if at < 0 {
+		return nil
+	}
+	return &c.Slower[at]
 }
 
 // Lines is the comparison for people: a line that sums up, then one for each time that differs, the slower ones first.

@@ -28,10 +28,11 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Sweep{Values: v, Collective: "all_reduce", Reports: []*Report{
+	reports := []*Report{
 		sweptRows("Simple", 100, 100, 200, 900, 0), sweptRows("Simple", 101, 100, 104, 300, 5),
 		sweptRows("LL", 100, 99, 100, 400, 5),
-	}}
+	}
+	s := NewSweep(v, "all_reduce", reports)
 	want := []string{
 		"8 to 16 bytes: the network does not matter at any of these: at bw 10Gbps, the slowest, a call takes at most 5 % longer than on the fastest",
 		"32 bytes: the network stops mattering at bw 100Gbps: faster ones make a call at most 5 % shorter",
@@ -51,11 +52,10 @@ func TestSweep(t *testing.T) {
 	if got := s.Reversals(); !slices.Equal(got, wantReversals) {
 		t.Errorf("%q", got)
 	}
-	if r := s.Report(); r.Verdict != "" || len(r.Points) != 3 || r.Points[2].Value != "400Gbps" {
+	if r := s.Report(); r.Verdict != nil || len(r.Points) != 3 || r.Points[2].Value != "400Gbps" {
 		t.Errorf("%+v", r)
 	}
-	s.Reports = s.Reports[:1]
-	if r := s.Report(); r.Verdict != verdict.Incomplete || r.Conclusions != nil {
+	if r := NewSweep(v, "all_reduce", reports[:1]).Report(); *r.Verdict != verdict.Incomplete || r.Conclusions != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -66,7 +66,7 @@ func TestSweepWithoutOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Sweep{Values: v, Reports: []*Report{sweptRows("LL", 100), sweptRows("LL", 50)}}
+	s := NewSweep(v, "all_reduce", []*Report{sweptRows("LL", 100), sweptRows("LL", 50)})
 	if s.Conclusions() != nil || s.Reversals() != nil {
 		t.Errorf("%q, %q", s.Conclusions(), s.Reversals())
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
@@ -17,23 +19,15 @@ type Comparison struct {
 	Original, Emulated *Result
 }
 
-// CallsPair are equal calls on both fabrics.
-type CallsPair struct{ Original, Emulated *play.Calls }
-
-// Calls joins the calls of both. Each has all, because they played one workload.
-func (c *Comparison) Calls() []CallsPair {
-	var out []CallsPair
-	for i := range c.Original.Calls {
-		o := &c.Original.Calls[i]
-		for k := range c.Emulated.Calls {
-			if e := &c.Emulated.Calls[k]; e.Func == o.Func && e.Comm == o.Comm && e.Ranks == o.Ranks &&
-				e.Size == o.Size {
-				out = append(out, CallsPair{o, e})
-				break
-			}
-		}
+// calls joins the equal calls of both. Each has all, because they played one workload.
+func (c *Comparison) calls() [][2]play.Calls {
+	type kind struct {
+		function, comm string
+		ranks          int
+		size           int64
 	}
-	return out
+	return compare.Rows(c.Original.Calls, c.Emulated.Calls,
+		func(c play.Calls) kind { return kind{c.Func, c.Comm, c.Ranks, c.Size} }).Pairs
 }
 
 // WriteText writes what both took, and by how much the second differs.
@@ -55,7 +49,7 @@ func (c *Comparison) WriteText(w io.Writer, more string) error {
 		t.line("# emu: %s", cmp.Or(note, "no call stays within a node"))
 	}
 	t.line("#")
-	t.comparedCalls(c.Calls())
+	t.comparedCalls(c.calls())
 	t.comparedSteps(c)
 	t.line("#")
 	for _, r := range []*Result{c.Original, c.Emulated} {
@@ -79,24 +73,24 @@ func (c *Comparison) Word() string {
 	return c.Emulated.Verdict.Word
 }
 
-func (t *text) comparedCalls(pairs []CallsPair) {
+func (t *text) comparedCalls(pairs [][2]play.Calls) {
 	width := len("comm")
 	for _, p := range pairs {
-		width = max(width, len(p.Original.Comm))
+		width = max(width, len(p[0].Comm))
 	}
 	const rest = "  %5s  %12s  %6s  %12s  %12s  %9s  %s"
 	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "ori", "emu", "diff",
 		"NCCL's choice")
 	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(%)", "")
 	for _, p := range pairs {
-		chosen := choice(p.Original)
-		if other := choice(p.Emulated); other != chosen {
+		o, e := &p[0], &p[1]
+		chosen := choice(o)
+		if other := choice(e); other != chosen {
 			chosen += ", " + other
 		}
-		o := p.Original
 		t.line("  %-13s  %-*s"+rest, o.Func, width, o.Comm, strconv.Itoa(o.Ranks), strconv.FormatInt(o.Size, 10),
 			strconv.Itoa(o.Count),
-			microseconds(o.Mean), microseconds(p.Emulated.Mean), difference(p.Emulated.Mean, o.Mean), chosen)
+			microseconds(o.Mean), microseconds(e.Mean), difference(e.Mean, o.Mean), chosen)
 	}
 	t.line("#")
 }
@@ -156,21 +150,17 @@ type PercentDiff struct {
 }
 
 func percent(original, emulated time.Duration) PercentDiff {
-	d := PercentDiff{Original: *inMicroseconds(&original), Emulated: *inMicroseconds(&emulated)}
-	if original > 0 {
-		d.Percent = new(100 * (float64(emulated)/float64(original) - 1))
-	}
-	return d
+	return PercentDiff{units.Microseconds(original), units.Microseconds(emulated),
+		compare.Percent(float64(original), float64(emulated))}
 }
 
 // Report returns the comparison for JSON.
 func (c *Comparison) Report() *ComparisonReport {
 	out := &ComparisonReport{Original: c.Original.Report(), Emulated: c.Emulated.Report(), Calls: []CallsDiff{},
 		Steps: []PercentDiff{}, Verdict: c.Word()}
-	for _, p := range c.Calls() {
-		o := p.Original
-		out.Calls = append(out.Calls,
-			CallsDiff{o.Func, o.Comm, o.Ranks, o.Size, o.Count, percent(o.Mean, p.Emulated.Mean)})
+	for _, p := range c.calls() {
+		o := &p[0]
+		out.Calls = append(out.Calls, CallsDiff{o.Func, o.Comm, o.Ranks, o.Size, o.Count, percent(o.Mean, p[1].Mean)})
 	}
 	for i := range min(len(c.Original.Steps), len(c.Emulated.Steps)) {
 		out.Steps = append(out.Steps, percent(c.Original.Steps[i].Time, c.Emulated.Steps[i].Time))

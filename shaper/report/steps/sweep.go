@@ -4,109 +4,35 @@ package steps
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/lines"
-	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/report/chart"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/report/sweep"
+	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
 // Sweep is a workload on fabrics that differ in one parameter of all links.
-type Sweep struct {
-	*sweep.Values
-	// Results are the results of the first values. They are fewer if the sweep was interrupted.
-	Results []*Result
+type Sweep struct{ *sweep.Sweep[*Result] }
+
+// NewSweep is the sweep of the results of the first values.
+func NewSweep(v *sweep.Values, results []*Result) *Sweep {
+	return &Sweep{sweep.New(v, results, (*Result).point)}
 }
 
-// step is the mean time of a step at a value.
-func (s *Sweep) step(i int) time.Duration { return s.Results[i].Mean().Time }
-
-// Enough is the place of the slowest network from which on a step is at most 5 % longer than on the fastest one; -1 if
-// the values have no order.
-func (s *Sweep) Enough() int {
-	order := s.Played(len(s.Results))
-	if order == nil {
-		return -1
+// point is what a result says to a sweep: its calls by what they are, and its mean step. Calls of communicators of
+// different names are apart, if there are some.
+func (r *Result) point() sweep.Point {
+	p := sweep.Point{Result: r.Report(),
+		Timed: []sweep.Call{{What: "a step", Time: r.Mean().Time, Exposed: new(r.exposed())}}}
+	if !r.Forecast {
+		p.Word = r.Verdict.Word
 	}
-	var times []time.Duration
-	for _, i := range order {
-		times = append(times, s.step(i))
-	}
-	return order[sweep.Enough(times)]
-}
-
-// Conclusion says in a sentence where the network stops mattering, or, if the values have no order, which is the best.
-func (s *Sweep) Conclusion() string {
-	order := s.Played(len(s.Results))
-	switch {
-	case len(s.Results) == 1:
-		return "one value was played: that does not say where the network stops mattering"
-	case order == nil:
-		return s.best()
-	}
-	enough, at := s.Enough(), func(i int) string { return s.Param + " " + s.List[i].Text }
-	switch enough {
-	case order[0]:
-		return fmt.Sprintf(
-			"the network does not matter at any of these: at %s, the slowest, a step is at most %.0f %% longer than "+
-				"on the fastest, and %.1f %% of it is exposed. "+
-				"It stops mattering there or on a slower one", at(enough), 100*sweep.Matters, s.exposed(enough))
-	case order[len(order)-1]:
-		return fmt.Sprintf(
-			"the network matters up to %s, the fastest of this sweep, where %.1f %% of a step is exposed", at(enough),
-			s.exposed(enough))
-	}
-	return fmt.Sprintf(
-		"the network stops mattering at %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is "+
-			"exposed", at(enough), 100*sweep.Matters, s.exposed(enough))
-}
-
-// best names the values with the shortest and the longest step.
-func (s *Sweep) best() string {
-	short, long := 0, 0
-	for i := range s.Results {
-		if s.step(i) < s.step(short) {
-			short = i
-		}
-		if s.step(i) > s.step(long) {
-			long = i
-		}
-	}
-	return fmt.Sprintf("a step is shortest at %s %s, %s ms, and longest at %s, %s ms", s.Param, s.List[short].Text,
-		milliseconds(s.step(short)),
-		s.List[long].Text, milliseconds(s.step(long)))
-}
-
-// exposed is the part of a step in percent that is exposed.
-func (s *Sweep) exposed(i int) float64 {
-	m := s.Results[i].Mean()
-	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
-}
-
-// Changes says where NCCL's choice changes from one value to the next.
-func (s *Sweep) Changes() []string {
-	var calls [][]sweep.Call
-	for _, r := range s.Results {
-		calls = append(calls, r.sweepCalls())
-	}
-	return s.Values.Changes(calls)
-}
-
-// reversals says where a step takes longer on a faster network.
-func (s *Sweep) reversals() []string {
-	var times []time.Duration
-	for i := range s.Results {
-		times = append(times, s.step(i))
-	}
-	return s.Reversals("a step", times)
-}
-
-// sweepCalls are the calls by what they are. Those of communicators of different names are apart, if there are some.
-func (r *Result) sweepCalls() (out []sweep.Call) {
 	comms := map[string]bool{}
 	for i := range r.Calls {
 		comms[r.Calls[i].Comm] = true
@@ -117,28 +43,15 @@ func (r *Result) sweepCalls() (out []sweep.Call) {
 		if len(comms) > 1 {
 			what += fmt.Sprintf(" on %s of %d", c.Comm, c.Ranks)
 		}
-		out = append(out, sweep.Call{What: what, Choice: strings.TrimSpace(c.Algo + " " + c.Proto), Time: c.Mean})
+		p.Calls = append(p.Calls, sweep.Call{What: what, Choice: strings.TrimSpace(c.Algo + " " + c.Proto), Time: c.Mean})
 	}
-	return out
+	return p
 }
 
-// left is how many values were left out.
-func (s *Sweep) left() int { return len(s.List) - len(s.Results) }
-
-// Word is VALID if all results are, and none was left out; "" for a forecast.
-func (s *Sweep) Word() string {
-	for _, r := range s.Results {
-		if v := &r.Verdict; !v.Valid && !r.Forecast {
-			return v.Word
-		}
-	}
-	switch {
-	case s.left() > 0:
-		return verdict.Incomplete
-	case s.Results[0].Forecast:
-		return ""
-	}
-	return "VALID"
+// exposed is the part of a step in percent that computation does not hide.
+func (r *Result) exposed() float64 {
+	m := r.Mean()
+	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
 }
 
 // WriteText writes a table over the values.
@@ -156,18 +69,16 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed",
 		"speedup", t.unlessForecast("verdict"))
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(%)", "")
-	base := s.step(0)
+	base := first.Mean().Time
 	for i, r := range s.Results {
 		m := r.Mean()
 		t.line("%12s  %10s  %10s  %10s  %10s  %10.1f  %8.2f  %s", s.List[i].Text, milliseconds(m.Time),
 			milliseconds(m.Compute), milliseconds(m.Exposed), milliseconds(m.Hidden),
-			s.exposed(i), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
+			r.exposed(), float64(base)/float64(max(m.Time, 1)), t.unlessForecast(r.Verdict.Word))
 	}
 	t.line("#")
-	lines.Print(&t.b, "# %s\n", sweep.ChangeLines(s.Changes()))
-	lines.Print(&t.b, "# %s\n", s.reversals())
-	t.line("# %s", s.Conclusion())
-	if s.left() > 0 {
+	lines.Print(&t.b, "# %s\n", s.Lines())
+	if len(s.Results) < len(s.List) {
 		t.line("# interrupted: %d of %d values played", len(s.Results), len(s.List))
 	}
 	lines.Print(&t.b, "# %s\n", printer.NotInText(first.NotIn))
@@ -186,25 +97,44 @@ func (t *text) unlessForecast(text string) string {
 	return text
 }
 
-// SweepReport is a [Sweep] as JSON.
-type SweepReport struct {
-	Param  string                 `json:"param"`
-	Points []sweep.Point[*Report] `json:"points"`
-	// a slower one may be too, if this is the slowest of the sweep; "" if the values have no order
-	Enough     string   `json:"enough"`
-	Conclusion string   `json:"conclusion"`
-	Changes    []string `json:"changes,omitempty"` // of NCCL's choices from one value to the next
-	Reversals  []string `json:"reversals,omitempty"`
-	Verdict    string   `json:"verdict"` // "" for a forecast
+// WriteSVG draws the time of a step, and of its computation, over the parameter.
+func (s *Sweep) WriteSVG(w io.Writer) error {
+	c := chart.Chart{
+		Title: fmt.Sprintf("%s: time of a step", s.Results[0].Facts.Workload.Workload.Head.Name),
+		X:     cmp.Or(map[string]string{"bw": "bandwidth", "lat": "latency"}[s.Param], s.Param), Y: "ms",
+		Names: !s.IsScale(),
+	}
+	step, compute := chart.Line{Name: "step"}, chart.Line{Name: "computation"}
+	for i, r := range s.Results {
+		m, x := r.Mean(), s.At(i)
+		c.Ticks = append(c.Ticks, chart.Tick{At: x, Text: s.List[i].Text})
+		step.Points = append(step.Points, chart.Point{X: x, Y: m.Time.Seconds() * 1000})
+		compute.Points = append(compute.Points, chart.Point{X: x, Y: m.Compute.Seconds() * 1000})
+	}
+	c.Lines = []chart.Line{step, compute}
+	return c.WriteSVG(w)
 }
 
-// Report returns the sweep for JSON.
-func (s *Sweep) Report() *SweepReport {
-	out := &SweepReport{Param: s.Param, Conclusion: s.Conclusion(), Changes: s.Changes(), Reversals: s.reversals(),
-		Points:  sweep.Points(s.Values, len(s.Results), func(i int) *Report { return s.Results[i].Report() }),
-		Verdict: s.Word()}
-	if enough := s.Enough(); enough >= 0 {
-		out.Enough = s.List[enough].Text
+// WriteSVG draws the composition of the steps: the share of computation and of each kind of communication that none
+// hides.
+func (r *Result) WriteSVG(w io.Writer) error {
+	if len(r.Composition) == 0 {
+		return errors.New("draw the composition: no step was played")
 	}
-	return out
+	c := chart.Shares{
+		Title: cmp.Or(r.Facts.Workload.Workload.Head.Name, "workload") + ": parts of the steps",
+		X:     "% of " + r.Time.Round(time.Microsecond).String(),
+	}
+	for i := range r.Composition {
+		part := &r.Composition[i]
+		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(max(r.Time, 1)) }
+		if part.Time > part.Waiting {
+			c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: percent(part.Time - part.Waiting),
+				Differs: part.What == play.Computation})
+		}
+		if part.Waiting > 0 {
+			c.Parts = append(c.Parts, chart.Share{Name: part.What + ", waiting", Percent: percent(part.Waiting)})
+		}
+	}
+	return c.WriteSVG(w)
 }

@@ -33,7 +33,7 @@ func swept(t *testing.T, text string, steps ...int) *Sweep {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Sweep{Values: values}
+	var results []*Result
 	c := configs.Default()
 	f, err := fabric.New(&c)
 	if err != nil {
@@ -41,14 +41,17 @@ func swept(t *testing.T, text string, steps ...int) *Sweep {
 	}
 	for _, ms := range steps {
 		took := time.Duration(ms) * time.Millisecond
-		s.Results = append(s.Results, &Result{Result: &play.Result{
+		results = append(results, &Result{Result: &play.Result{
 			Scale: 1, Verdict: verdict.New(nil), Facts: play.Facts{Workload: workloadOf(t, 2), Fabric: f,
 				Node: func(r int) int { return r }},
 			Steps: []play.Step{{Time: took, Compute: 100 * time.Millisecond, Exposed: took - 100*time.Millisecond}},
 		}})
 	}
-	return s
+	return NewSweep(values, results)
 }
+
+// conclusion is the conclusion of a sweep in JSON.
+func conclusion(s *Sweep) string { return *s.Report().Conclusion }
 
 func TestEnough(t *testing.T) {
 	for _, tc := range []struct {
@@ -65,7 +68,7 @@ func TestEnough(t *testing.T) {
 		{"lat=1us,10us", []int{100, 110}, "1us"},
 	} {
 		s := swept(t, tc.sweep, tc.steps...)
-		if got := s.List[s.Enough()].Text; got != tc.want {
+		if got := *s.Report().Enough; got != tc.want {
 			t.Errorf("%s %v: %s, want %s", tc.sweep, tc.steps, got, tc.want)
 		}
 	}
@@ -97,12 +100,13 @@ func TestSweepOutput(t *testing.T) {
 		}
 	}
 	s.Results[1].Verdict.Add(verdict.Finding{Text: "late"})
-	if s.Word() != "INVALID" || s.Report().Verdict != "INVALID" {
-		t.Errorf("%s, %s", s.Word(), s.Report().Verdict)
+	s = NewSweep(s.Values, s.Results)
+	if s.Word() != "INVALID" || *s.Report().Verdict != "INVALID" {
+		t.Errorf("%s, %s", s.Word(), *s.Report().Verdict)
 	}
 	// The slowest value may not be the slowest that is enough.
 	for text, steps := range map[string][]int{"bw=100G,400G": {104, 100}, "lat=10us,1us": {104, 100}} {
-		got, slowest := swept(t, text, steps...).Conclusion(),
+		got, slowest := conclusion(swept(t, text, steps...)),
 			map[bool]string{true: "bw 100Gbps", false: "lat 10us"}[text[0] == 'b']
 		if want := "the network does not matter at any of these: at " + slowest +
 			", the slowest, a step is at most 5 % longer than on the fastest, and 3.8 % of it is exposed. " +
@@ -114,15 +118,14 @@ func TestSweepOutput(t *testing.T) {
 	if cut.Word() != verdict.Incomplete {
 		t.Error(cut.Word())
 	}
-	if got := cut.Conclusion(); !strings.HasPrefix(got, "one value was played") {
+	if got := conclusion(cut); !strings.HasPrefix(got, "one value was played") {
 		t.Error(got)
 	}
-	if got := swept(t, "bw=1G,10G", 300,
-		200).Conclusion(); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
+	if got := conclusion(swept(t, "bw=1G,10G", 300, 200)); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
 		t.Error(got)
 	}
 	other := swept(t, "queue=fair,lossless,taildrop:1M", 300, 200, 400)
-	if got := other.Conclusion(); got != "a step is shortest at queue lossless, 200.000 ms, and longest at taildrop:1M, 400.000 ms" || other.Report().Enough != "" {
+	if got := conclusion(other); got != "a step is shortest at queue lossless, 200.000 ms, and longest at taildrop:1M, 400.000 ms" || *other.Report().Enough != "" {
 		t.Error(got)
 	}
 }
@@ -187,6 +190,7 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 		call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
 		s.Results[i].Calls = calls
 	}
+	s = NewSweep(s.Values, s.Results)
 	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us): the faster network takes longer"
 	if got := s.Report().Changes; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
@@ -197,7 +201,7 @@ func TestSweepNamesChangesOfChoice(t *testing.T) {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
 	s.Results[2].Calls = call("Ring", "Simple", 100)
-	if got := s.Changes(); len(got) != 0 {
+	if got := NewSweep(s.Values, s.Results).Changes(); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/report/compare"
 	"github.com/ddlemu/ddlemu/shaper/report/printer"
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
@@ -176,10 +178,11 @@ func microseconds(d time.Duration) string {
 
 // difference is by how much a time is more than the expected one, in percent.
 func difference(got, want time.Duration) string {
-	if want <= 0 {
+	percent := compare.Percent(float64(want), float64(got))
+	if percent == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%+.2f", 100*(float64(got)/float64(want)-1))
+	return fmt.Sprintf("%+.2f", *percent)
 }
 
 func (t *text) calls() {
@@ -293,4 +296,127 @@ func (t *text) end(more string) {
 	lines.Print(&t.b, "# note: %s\n", t.Verdict.Notes)
 	lines.Print(&t.b, "# %s\n", t.Verdict.Lines(more))
 	t.line("verdict: %s", t.Verdict.Word)
+}
+
+// insideNote says what was not emulated of the calls, "" if all data crosses nodes, if GPUs carried it, or if nodes cost
+// time.
+func (r *Result) insideNote() string {
+	in, took := r.Inside, "takes no time here"
+	if !r.Forecast && !r.Facts.Fabric.Config.IsVirtual() {
+		took = "takes the time of this host's memory"
+	}
+	switch {
+	case r.Facts.CUDA != "soft" || r.Facts.Fabric.Config.NodeTime || in.Calls == 0 && in.Partly == 0:
+		return ""
+	case in.Calls == 0:
+		return fmt.Sprintf(
+			"within nodes: the part of %s between ranks of one node %s: NVLink and PCIe are not emulated",
+			units.Count(in.Partly, "call"), took)
+	}
+	text := fmt.Sprintf("within nodes: %s of %s in all stay on one node", units.Count(in.Calls, "call"),
+		units.Volume(uint64(in.Bytes)))
+	if in.Calls == 1 {
+		text = fmt.Sprintf("within nodes: 1 call of %s stays on one node", units.Volume(uint64(in.Bytes)))
+	}
+	if in.Partly > 0 {
+		text += fmt.Sprintf(", and a part of %s", units.Count(in.Partly, "other call"))
+	}
+	return text + fmt.Sprintf(": this %s, because NVLink and PCIe are not emulated", took)
+}
+
+// apart is how many of the steps come before and after the usual ones.
+func (r *Result) apart() (warmup, ending int) {
+	n := len(r.Steps)
+	usual := r.Usual.Of(r.Steps)
+	if len(usual) == n {
+		return 0, 0
+	}
+	return r.Usual.From, n - r.Usual.From - len(usual)
+}
+
+// usualNote says which steps the mean leaves out; "" if none.
+func (r *Result) usualNote() string {
+	warmup, ending := r.apart()
+	if warmup+ending == 0 {
+		return ""
+	}
+	n := len(r.Steps)
+	var apart []string
+	if warmup > 0 {
+		apart = append(apart, stepsText(1, warmup)+" at the beginning (a warm-up)")
+	}
+	if ending > 0 {
+		apart = append(apart, stepsText(n-ending+1, n)+" at the end")
+	}
+	return fmt.Sprintf("%s: other calls than most steps, so the mean is of %s", strings.Join(apart, " and "),
+		stepsText(warmup+1, n-ending))
+}
+
+// stepsText names steps, from 1.
+func stepsText(first, last int) string {
+	if first == last {
+		return fmt.Sprintf("step %d", first)
+	}
+	return fmt.Sprintf("steps %d to %d", first, last)
+}
+
+// mostSteps is how many rows a table of steps has. JSON has all steps.
+const mostSteps = 20
+
+// stepRow is a row of a table of steps: one step, or several in a row that print the same.
+type stepRow struct {
+	first, last int // from 0
+	text        string
+	time        time.Duration // of the first one
+}
+
+// name is the number of the step, or the first and the last one.
+func (r *stepRow) name() string {
+	if r.first == r.last {
+		return strconv.Itoa(r.first + 1)
+	}
+	return fmt.Sprintf("%d-%d", r.first+1, r.last+1)
+}
+
+// foldSteps are the rows of n steps with these texts and times. Up to mostSteps each step has its row. Of more, those
+// in a row with one text share a row. If there are still too many rows, the first one is left and those whose times
+// differ most from the median, and note says what was left out; else it is "".
+func foldSteps(n int, text func(step int) string, took func(step int) time.Duration) (rows []stepRow, note string) {
+	for i := range n {
+		row := stepRow{first: i, last: i, text: text(i), time: took(i)}
+		if last := len(rows) - 1; n > mostSteps && last >= 0 && rows[last].text == row.text {
+			rows[last].last = i
+			continue
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) <= mostSteps {
+		return rows, ""
+	}
+	middle := medianOf(n, took)
+	order := slices.Clone(rows[1:])
+	slices.SortStableFunc(order,
+		func(a, b stepRow) int { return cmp.Compare((b.time - middle).Abs(), (a.time - middle).Abs()) })
+	shown, left := order[:mostSteps-1], order[mostSteps-1:]
+	slices.SortFunc(shown, func(a, b stepRow) int { return cmp.Compare(a.first, b.first) })
+	steps, least, most := 0, left[0].time, left[0].time
+	for _, r := range left {
+		steps += r.last - r.first + 1
+		least, most = min(least, r.time), max(most, r.time)
+	}
+	return slices.Concat(rows[:1], shown),
+		fmt.Sprintf(
+			"%d more steps, of %s to %s ms: see --json; shown are the first one and those that differ most from the "+
+				"median, %s ms",
+			steps, milliseconds(least), milliseconds(most), milliseconds(middle))
+}
+
+// medianOf is the median of the times of n steps.
+func medianOf(n int, took func(step int) time.Duration) time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = took(i)
+	}
+	slices.Sort(all)
+	return all[n/2]
 }

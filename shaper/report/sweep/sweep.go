@@ -1,276 +1,238 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sweep has the values of a parameter of all links for which something is calculated or measured, and says what
-// changes from one value to the next.
 package sweep
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
-// Values are the values of a parameter.
-type Values struct {
-	Param string // the flag, such as bw
-	List  []Value
+// matters is the part of a time below which a difference does not matter.
+const matters = 0.05
+
+// Sweep is what was calculated or played on fabrics that differ in one parameter of all links.
+type Sweep[R any] struct {
+	*Values
+	Results []R     // of the first values: fewer if the sweep was interrupted
+	Points  []Point // the same results for JSON and for conclusions
 }
 
-// Value is one of them.
-type Value struct {
-	Text string // as a person writes it, with its unit
-	// Number is bits per second, seconds, or a share of the packets; NaN for a parameter whose values have no order.
-	Number float64
+// Point is the result at a value.
+type Point struct {
+	Value  string `json:"value"`
+	Result any    `json:"result"` // as JSON
+	Calls  []Call `json:"-"`      // of NCCL
+	Timed  []Call `json:"-"`      // by whose times the network matters: Calls, or the step of a job
+	Word   string `json:"-"`      // of the verdict, "" if the times are calculated
 }
 
-// mostListed is how many values a text lists.
-const mostListed = 4
-
-// String lists the values; of many it has the first, the last and their number.
-func (v *Values) String() string {
-	var all []string
-	for _, value := range v.List {
-		all = append(all, value.Text)
-	}
-	if n := len(all); n > mostListed {
-		return fmt.Sprintf("%s to %s in %d values", all[0], all[n-1], n)
-	}
-	return strings.Join(all, " or ")
+// Call is a call of NCCL, or a step of a job: its name, NCCL's choice (algorithm and protocol, "" if not known), and
+// its time. Calls are equal if What is.
+type Call struct {
+	What, Choice string
+	Size         int64 // in bytes
+	Time         time.Duration
+	Unknown      bool     // it has no time
+	Exposed      *float64 // percent of a step; nil of a call
 }
 
-// maxValues is the maximum number of values.
-const maxValues = 100
-
-// parameter is one whose values have an order, and so can be a range.
-type parameter struct {
-	parse func(text string) (number float64, written string, err error)
-	// usual are the values between the ends of a range: the rates of NICs, and latencies and losses.
-	usual []string
-	// slowFirst says that the smallest value is the slowest network, otherwise the largest is.
-	slowFirst bool
+// New is the sweep of the results of the first values. point is what a result says to a sweep, without the value.
+func New[R any](v *Values, results []R, point func(R) Point) *Sweep[R] {
+	s := &Sweep[R]{Values: v, Results: results}
+	for i, r := range results {
+		p := point(r)
+		p.Value = v.List[i].Text
+		s.Points = append(s.Points, p)
+	}
+	return s
 }
 
-var ordered = map[string]parameter{
-	"bw": {parseRate, []string{
-		"1Gbps", "10Gbps", "25Gbps", "40Gbps", "50Gbps", "100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps",
-	}, true},
-	"lat": {parseLatency, []string{"1us", "3us", "10us", "30us", "100us", "300us", "1ms", "3ms", "10ms", "30ms",
-		"100ms"}, false},
-	"loss": {parseLoss, []string{
-		"1e-8", "1e-7", "1e-6", "1e-5", "1e-4", "0.1%", "1%", "10%",
-	}, false},
+// Report is a [Sweep] as JSON.
+type Report struct {
+	Param  string  `json:"param"`
+	Points []Point `json:"points"`
+	// Enough is the slowest value from which on a step is at most 5 % longer than on the fastest one, "" if the values
+	// have no order. A slower value may do too, if this is the slowest of the sweep.
+	Enough      *string  `json:"enough,omitempty"`
+	Conclusion  *string  `json:"conclusion,omitempty"` // about a step
+	Conclusions []string `json:"conclusions,omitempty"`
+	Changes     []string `json:"changes,omitempty"` // of NCCL's choices from one value to the next
+	Reversals   []string `json:"reversals,omitempty"`
+	Verdict     *string  `json:"verdict,omitempty"` // of calculated times of calls only if it is incomplete
 }
 
-func parseRate(text string) (float64, string, error) {
-	b, err := units.ParseBandwidth(text)
-	if err == nil && b == units.Unlimited {
-		err = fmt.Errorf("bandwidth %s: must be above 0 and not unlimited", text)
+// Report returns the sweep for JSON.
+func (s *Sweep[R]) Report() *Report {
+	out := &Report{Param: s.Param, Points: s.Points, Changes: s.Changes(), Reversals: s.Reversals()}
+	if word := s.Word(); word != "" || s.ofSteps() {
+		out.Verdict = &word
 	}
-	return float64(b), b.String(), err
-}
-
-func parseLatency(text string) (float64, string, error) {
-	d, err := time.ParseDuration(text)
-	if err == nil && d <= 0 {
-		err = fmt.Errorf("latency %s: must be above 0", text)
+	if !s.ofSteps() {
+		out.Conclusions = s.Conclusions()
+		return out
 	}
-	return d.Seconds(), text, err
-}
-
-func parseLoss(text string) (float64, string, error) {
-	l, err := configs.ParseLoss(text)
-	return l.Mean(), text, err
-}
-
-// Parameters are the names of those that can be swept: all flags of links.
-func Parameters() (names []string) {
-	for _, s := range configs.Settings() {
-		for _, m := range configs.LinkParams() {
-			if m.Flag == s.Flag {
-				names = append(names, m.Flag)
-			}
-		}
-	}
-	return names
-}
-
-// Parse reads bw=10G..800G, lat=1us..1ms, loss=1e-6..1%, or a list such as bw=10G,25G or queue=1M,lossless. A range is
-// its ends, and the usual values between them. A list may be divided by semicolons, if values have commas.
-func Parse(text string) (*Values, error) {
-	param, values, ok := strings.Cut(text, "=")
-	if !ok || !slices.Contains(Parameters(), param) {
-		return nil, fmt.Errorf("must be a parameter (%s) and its values, such as bw=10G..800G or lat=1us,10us",
-			strings.Join(Parameters(), ", "))
-	}
-	if values == "" {
-		return nil, errors.New("no value: give some, such as bw=10G..800G or lat=1us,10us")
-	}
-	divider := ","
-	if strings.Contains(values, ";") {
-		divider = ";"
-	}
-	list := strings.Split(values, divider)
-	if from, to, ranged := strings.Cut(values, ".."); ranged {
-		var err error
-		if list, err = between(param, from, to); err != nil {
-			return nil, err
-		}
-	}
-	if len(list) < 2 || len(list) > maxValues {
-		return nil, fmt.Errorf("%s: must be 2 to %d", units.Count(len(list), "value"), maxValues)
-	}
-	v := &Values{Param: param}
-	for _, text := range list {
-		value, err := valueOf(param, text)
-		if err != nil {
-			return nil, err
-		}
-		v.List = append(v.List, value)
-	}
-	return v, nil
-}
-
-// between are the ends of a range and the usual values between them.
-func between(param, from, to string) ([]string, error) {
-	p, ok := ordered[param]
-	if !ok {
-		return nil, fmt.Errorf("%s..%s: %s has no ranges: give a list, as %[3]s=%[1]s,%[2]s", from, to, param)
-	}
-	first, _, err := p.parse(from)
-	if err != nil {
-		return nil, err
-	}
-	last, _, err := p.parse(to)
-	if err != nil {
-		return nil, err
-	}
-	if last <= first {
-		return nil, fmt.Errorf("%s..%s ends before it begins", from, to)
-	}
-	list := []string{from}
-	for _, text := range p.usual {
-		if n, _, err := p.parse(text); err == nil && n > first && n < last {
-			list = append(list, text)
-		}
-	}
-	return append(list, to), nil
-}
-
-func valueOf(param, text string) (Value, error) {
-	if p, ok := ordered[param]; ok {
-		n, written, err := p.parse(text)
-		return Value{written, n}, err
-	}
-	for _, m := range configs.LinkParams() {
-		if m.Flag == param {
-			if err := m.Set(&configs.LinkPatch{}, text); err != nil {
-				return Value{}, err
-			}
-		}
-	}
-	return Value{text, math.NaN()}, nil
-}
-
-// SlowFirst are the places of the values from the slowest network to the fastest; nil for a parameter whose values
-// have no order.
-func (v *Values) SlowFirst() []int {
-	p, ok := ordered[v.Param]
-	if !ok {
-		return nil
-	}
-	out := make([]int, len(v.List))
-	for i := range out {
-		out[i] = i
-	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(v.List[a].Number, v.List[b].Number) })
-	if !p.slowFirst {
-		slices.Reverse(out)
+	out.Enough, out.Conclusion = new(""), new(s.Conclusions()[0])
+	if order := s.order(); order != nil {
+		*out.Enough = s.List[order[enough(s.times(0, order))]].Text
 	}
 	return out
 }
 
-// Played are the places of the first n values, from the slowest network to the fastest; nil if they have no order.
-func (v *Values) Played(n int) []int {
-	return slices.DeleteFunc(v.SlowFirst(), func(i int) bool { return i >= n })
+// ofSteps says whether the steps of a job are compared.
+func (s *Sweep[R]) ofSteps() bool {
+	return len(s.Points[0].Timed) > 0 && s.Points[0].Timed[0].Exposed != nil
 }
 
-// Point is what comes out at one value, as JSON.
-type Point[R any] struct {
-	Value  string `json:"value"`
-	Result R      `json:"result"`
-}
-
-// Points are what comes out at the first n values.
-func Points[R any](v *Values, n int, result func(i int) R) (all []Point[R]) {
-	for i := range n {
-		all = append(all, Point[R]{v.List[i].Text, result(i)})
+// Word is VALID if all results are, and none was left out; "" if they are calculated and none was left out.
+func (s *Sweep[R]) Word() (word string) {
+	for _, p := range s.Points {
+		if word = p.Word; word != "" && word != "VALID" {
+			return word
+		}
 	}
-	return all
-}
-
-// At is where a value stands on the axis of a plot, which is logarithmic: at its number, or, if some have none above
-// 0, at its place in the list.
-func (v *Values) At(i int) float64 {
-	if v.IsScale() {
-		return v.List[i].Number
+	if len(s.Points) < len(s.List) {
+		return verdict.Incomplete
 	}
-	return float64(i + 1)
+	return word
 }
 
-// IsScale reports whether all values have an order and are above 0. Otherwise a plot has their names only.
-func (v *Values) IsScale() bool {
-	return !slices.ContainsFunc(v.List, func(x Value) bool { return !(x.Number > 0) })
+// order are the places of the values that have results, from the slowest network to the fastest; nil if they have no
+// order.
+func (s *Sweep[R]) order() []int {
+	return slices.DeleteFunc(s.SlowFirst(), func(i int) bool { return i >= len(s.Points) })
 }
 
-// Matters is the part of a time below which a difference does not matter.
-const Matters = 0.05
+// rows are the places of the timed calls that have a time at each value.
+func (s *Sweep[R]) rows() (rows []int) {
+	for row := range s.Points[0].Timed {
+		if !slices.ContainsFunc(s.Points, func(p Point) bool { return row >= len(p.Timed) || p.Timed[row].Unknown }) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
 
-// Enough is the place in times, which are from the slowest network to the fastest, from which on none is more than 5 %
+// times are the times of a row at the values of these places, nil: at all.
+func (s *Sweep[R]) times(row int, places []int) (times []time.Duration) {
+	if places == nil {
+		for _, p := range s.Points {
+			times = append(times, p.Timed[row].Time)
+		}
+	}
+	for _, i := range places {
+		times = append(times, s.Points[i].Timed[row].Time)
+	}
+	return times
+}
+
+// enough is the place in times, which are from the slowest network to the fastest, from which on none is more than 5 %
 // longer than the last.
-func Enough(times []time.Duration) int {
-	limit := (1 + Matters) * float64(times[len(times)-1])
-	enough := len(times) - 1
-	for enough > 0 && float64(times[enough-1]) <= limit {
-		enough--
+func enough(times []time.Duration) int {
+	limit := (1 + matters) * float64(times[len(times)-1])
+	at := len(times) - 1
+	for at > 0 && float64(times[at-1]) <= limit {
+		at--
 	}
-	return enough
+	return at
 }
 
-// Call is a call of NCCL at a value: what it is, NCCL's choice (algorithm and protocol, "" if not known), and its time.
-type Call struct {
-	What, Choice string
-	Time         time.Duration
+// Conclusions say where the network stops mattering: to a step, or to a call of each size. Sizes that follow each other
+// and have the same answer are one sentence. Values without an order have a conclusion for a step only.
+func (s *Sweep[R]) Conclusions() (out []string) {
+	order, rows := s.order(), s.rows()
+	switch {
+	case s.ofSteps() && len(s.Points) == 1:
+		return []string{"one value was played: that does not say where the network stops mattering"}
+	case s.ofSteps() && order == nil:
+		return []string{s.best()}
+	case len(order) < 2:
+		return nil
+	}
+	for i := 0; i < len(rows); {
+		from, at := rows[i], enough(s.times(rows[i], order))
+		to := from
+		for i++; i < len(rows) && enough(s.times(rows[i], order)) == at; i++ {
+			to = rows[i]
+		}
+		out = append(out, s.conclusion(from, to, order, at))
+	}
+	return out
+}
+
+// conclusion is the sentence about rows for which the network is fast enough from a place in order on.
+func (s *Sweep[R]) conclusion(from, to int, order []int, at int) string {
+	first, last, call := s.Points[0].Timed[from].Size, s.Points[0].Timed[to].Size, s.Points[order[at]].Timed[from]
+	value, of := s.Param+" "+s.List[order[at]].Text, units.Count(int(first), "byte")+": "
+	if last > first {
+		of = fmt.Sprintf("%d to %d bytes: ", first, last)
+	}
+	what, takes, exposed := "a call", "takes", func(string) string { return "" }
+	if call.Exposed != nil {
+		of, what, takes = "", "a step", "is"
+		exposed = func(format string) string { return fmt.Sprintf(format, *call.Exposed) }
+	}
+	switch at {
+	case 0:
+		return fmt.Sprintf("%sthe network does not matter at any of these: at %s, the slowest, %s %s at most %.0f %% "+
+			"longer than on the fastest", of, value, what, takes, 100*matters) +
+			exposed(", and %.1f %% of it is exposed. It stops mattering there or on a slower one")
+	case len(order) - 1:
+		return fmt.Sprintf("%sthe network matters up to %s, the fastest of this sweep", of, value) +
+			exposed(", where %.1f %% of a step is exposed")
+	}
+	return fmt.Sprintf("%sthe network stops mattering at %s: faster ones make %s at most %.0f %% shorter", of, value,
+		what, 100*matters) + exposed("; there %.1f %% of it is exposed")
+}
+
+// best names the values with the shortest and the longest step.
+func (s *Sweep[R]) best() string {
+	times := s.times(0, nil)
+	short, long := slices.Index(times, slices.Min(times)), slices.Index(times, slices.Max(times))
+	return fmt.Sprintf("a step is shortest at %s %s, %.3f ms, and longest at %s, %.3f ms", s.Param, s.List[short].Text,
+		units.Microseconds(times[short])/1e3, s.List[long].Text, units.Microseconds(times[long])/1e3)
 }
 
 // Changes says where NCCL chooses another algorithm or protocol for a call at one value than at the value before it.
-// There a faster network can be the slower one. The calls are by value, in the order of the list; equal ones have
-// equal What.
-func (v *Values) Changes(calls [][]Call) []string {
-	var out []string
-	for i := 1; i < len(calls); i++ {
-		for _, before := range calls[i-1] {
-			at := slices.IndexFunc(calls[i], func(c Call) bool { return c.What == before.What })
-			if at < 0 || before.Choice == "" || calls[i][at].Choice == "" || calls[i][at].Choice == before.Choice {
+// There a faster network can be the slower one.
+func (s *Sweep[R]) Changes() (out []string) {
+	for i := 1; i < len(s.Points); i++ {
+		calls := s.Points[i].Calls
+		for _, before := range s.Points[i-1].Calls {
+			at := slices.IndexFunc(calls, func(c Call) bool { return c.What == before.What })
+			if at < 0 || before.Choice == "" || calls[at].Choice == "" || calls[at].Choice == before.Choice {
 				continue
 			}
-			after := calls[i][at]
-			text := fmt.Sprintf("%s: %s at %s %s, %s at %s (%.2f us, %.2f us)", before.What, before.Choice, v.Param,
-				v.List[i-1].Text,
-				after.Choice, v.List[i].Text, units.Microseconds(before.Time), units.Microseconds(after.Time))
-			if v.reversed(i, before.Time, after.Time) {
+			after := calls[at]
+			text := fmt.Sprintf("%s: %s at %s %s, %s at %s (%.2f us, %.2f us)", before.What, before.Choice, s.Param,
+				s.List[i-1].Text, after.Choice, s.List[i].Text, units.Microseconds(before.Time),
+				units.Microseconds(after.Time))
+			if s.reversed(i, before.Time, after.Time) {
 				text += ": the faster network takes longer"
 			}
 			out = append(out, text)
 		}
 	}
 	return out
+}
+
+// mostChanges is how many changes a text names.
+const mostChanges = 8
+
+// Lines are all sentences about the sweep. Of the changes of choices they have the first ones, and how many more there
+// are.
+func (s *Sweep[R]) Lines() (lines []string) {
+	changes := s.Changes()
+	for _, c := range changes[:min(len(changes), mostChanges)] {
+		lines = append(lines, "NCCL's choice changes: "+c)
+	}
+	if more := len(changes) - mostChanges; more > 0 {
+		lines = append(lines, fmt.Sprintf("NCCL's choice changes %s: see --json", units.Count(more, "more time")))
+	}
+	return slices.Concat(lines, s.Reversals(), s.Conclusions())
 }
 
 // reversed says whether the time at a value and at the one before it are the wrong way round: the time of the faster
@@ -284,43 +246,31 @@ func (v *Values) reversed(i int, before, at time.Duration) bool {
 	if p.slowFirst == (a < b) { // the value before is the slower network
 		before, at = at, before
 	}
-	return float64(before) > (1+Matters)*float64(at)
+	return float64(before) > (1+matters)*float64(at)
 }
 
-// Reversals are sentences about values at which something takes more than 5 % longer than on the slower network beside
-// them in the list, and then about the value at which it is shortest. What says what takes the times, such as a step;
-// there may be fewer times than values.
-func (v *Values) Reversals(what string, times []time.Duration) (out []string) {
-	for i := 1; i < len(times); i++ {
-		if !v.reversed(i, times[i-1], times[i]) {
-			continue
+// Reversals are sentences about values at which a step or a call takes more than 5 % longer than on the slower network
+// beside them in the list, and then about the value at which it is shortest.
+func (s *Sweep[R]) Reversals() (out []string) {
+	for _, row := range s.rows() {
+		what, times, some := s.Points[0].Timed[row].What, s.times(row, nil), false
+		for i := 1; i < len(times); i++ {
+			if !s.reversed(i, times[i-1], times[i]) {
+				continue
+			}
+			long, short := i-1, i
+			if times[i] > times[i-1] {
+				long, short = i, i-1
+			}
+			some = true
+			out = append(out, fmt.Sprintf("%s takes longer at %s %s than at %s, which is slower: %.2f us, %.2f us", what,
+				s.Param, s.List[long].Text, s.List[short].Text, units.Microseconds(times[long]),
+				units.Microseconds(times[short])))
 		}
-		long, short := i-1, i
-		if times[i] > times[i-1] {
-			long, short = i, i-1
+		if best := slices.Index(times, slices.Min(times)); some {
+			out = append(out, fmt.Sprintf("%s is shortest at %s %s: %.2f us", what, s.Param, s.List[best].Text,
+				units.Microseconds(times[best])))
 		}
-		out = append(out, fmt.Sprintf("%s takes longer at %s %s than at %s, which is slower: %.2f us, %.2f us", what,
-			v.Param, v.List[long].Text, v.List[short].Text,
-			units.Microseconds(times[long]), units.Microseconds(times[short])))
-	}
-	if len(out) > 0 {
-		best := slices.Index(times, slices.Min(times))
-		out = append(out, fmt.Sprintf("%s is shortest at %s %s: %.2f us", what, v.Param, v.List[best].Text,
-			units.Microseconds(times[best])))
 	}
 	return out
-}
-
-// mostChanges is how many changes a text names.
-const mostChanges = 8
-
-// ChangeLines are the lines of a text about changes: the first of them, and how many more there are.
-func ChangeLines(changes []string) (lines []string) {
-	for _, c := range changes[:min(len(changes), mostChanges)] {
-		lines = append(lines, "NCCL's choice changes: "+c)
-	}
-	if more := len(changes) - mostChanges; more > 0 {
-		lines = append(lines, fmt.Sprintf("NCCL's choice changes %s: see --json", units.Count(more, "more time")))
-	}
-	return lines
 }

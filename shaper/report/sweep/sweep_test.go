@@ -4,6 +4,7 @@ package sweep
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,10 +67,22 @@ func TestEnough(t *testing.T) {
 		want  int
 	}{{[]time.Duration{900, 120, 104, 100}, 2}, {[]time.Duration{104, 120, 104, 100}, 2},
 		{[]time.Duration{900, 800}, 1}, {[]time.Duration{100, 100}, 0}, {[]time.Duration{5}, 0}} {
-		if got := Enough(tc.times); got != tc.want {
+		if got := enough(tc.times); got != tc.want {
 			t.Errorf("%v: %d, want %d", tc.times, got, tc.want)
 		}
 	}
+}
+
+// sweepOf is a sweep of the first values with these calls, or with steps of these times.
+func sweepOf(v *Values, calls [][]Call, steps ...time.Duration) *Sweep[int] {
+	return New(v, make([]int, max(len(calls), len(steps))), func(int) (p Point) {
+		if len(calls) > 0 {
+			p.Calls, calls = calls[0], calls[1:]
+			return p
+		}
+		p.Timed, steps = []Call{{What: "a step", Time: steps[0], Exposed: new(float64)}}, steps[1:]
+		return p
+	})
 }
 
 func TestChanges(t *testing.T) {
@@ -78,22 +91,28 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := func(choice string, us int) []Call {
-		return []Call{{"SendRecv of 16 bytes", "", 1},
-			{"AllReduce of 1048576 bytes", choice, time.Duration(us) * time.Microsecond}}
+		return []Call{{What: "SendRecv of 16 bytes", Time: 1},
+			{What: "AllReduce of 1048576 bytes", Choice: choice, Time: time.Duration(us) * time.Microsecond}}
 	}
-	got := v.Changes([][]Call{call("Ring Simple", 400), call("Ring Simple", 200), call("Ring LL", 500)})
+	s := sweepOf(v, [][]Call{call("Ring Simple", 400), call("Ring Simple", 200), call("Ring LL", 500)})
+	got := s.Changes()
 	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us): the faster network takes longer"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if lines := ChangeLines(got); len(lines) != 1 || lines[0] != "NCCL's choice changes: "+want {
+	if lines := s.Lines(); len(lines) != 1 || lines[0] != "NCCL's choice changes: "+want {
 		t.Errorf("%q", lines)
 	}
-	if got := v.Changes([][]Call{call("Ring Simple", 400), call("Ring LL", 200)}); len(got) != 1 ||
+	if got := sweepOf(v, [][]Call{call("Ring Simple", 400), call("Ring LL", 200)}).Changes(); len(got) != 1 ||
 		strings.Contains(got[0], "longer") {
 		t.Errorf("%q", got)
 	}
-	if lines := ChangeLines(make([]string, 10)); len(lines) != 9 ||
+	many := [2][]Call{}
+	for i := range 10 {
+		many[0] = append(many[0], Call{What: strconv.Itoa(i), Choice: "Ring"})
+		many[1] = append(many[1], Call{What: strconv.Itoa(i), Choice: "Tree"})
+	}
+	if lines := sweepOf(v, many[:]).Lines(); len(lines) != 9 ||
 		lines[8] != "NCCL's choice changes 2 more times: see --json" {
 		t.Errorf("%q", lines)
 	}
@@ -113,11 +132,11 @@ func TestReversals(t *testing.T) {
 			t.Fatal(err)
 		}
 		times := []time.Duration{78300 * time.Microsecond, 109600 * time.Microsecond}
-		if got := strings.Join(v.Reversals("a step", times), "; "); got != want {
+		if got := strings.Join(sweepOf(v, nil, times...).Reversals(), "; "); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 		times[1] = 80 * time.Millisecond
-		if got := v.Reversals("a step", times); len(got) != 0 {
+		if got := sweepOf(v, nil, times...).Reversals(); len(got) != 0 {
 			t.Errorf("%s: %q for 2 %%", text, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -30,8 +31,13 @@ const (
 	ExitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
-// ExitHelp is the line of a long help with the exit statuses of a command.
-const ExitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
+// Long is a long help, which may begin in a new line, with the exit statuses of most commands and the page about the
+// command.
+func Long(page, text string) string {
+	return strings.TrimPrefix(text, "\n") + "\n\n" + exitHelp + "\nPage: " + page
+}
+
+const exitHelp = "Exit status: 0; 1 on failure; 2 for bad input or something that this host lacks; 130 if interrupted."
 
 // InputError is an error that the user can correct: exit status 2.
 type InputError struct{ Err error }
@@ -251,6 +257,47 @@ func AtLeast(n int, text string) cobra.PositionalArgs {
 func AtMostOneArg(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return BadInput("%s takes one argument at most, %q is too many: see `%[1]s --help`", cmd.CommandPath(), args[1])
+	}
+	return nil
+}
+
+// ExitCheckHelp is the line of a long help with the exit statuses of a command that checks files.
+const ExitCheckHelp = "Exit status: 0; 1 if something was found, or on failure; 2 if a file cannot be read; 130 if interrupted."
+
+// CheckFiles checks files one after the other. check prints to w what it finds in a file, and returns the document for
+// --json and whether the file is good; its error is that of a file that cannot be read. Findings are no bad input: the
+// command did its work.
+func CheckFiles[D any](g *Global, files []string,
+	check func(file string, w io.Writer) (d D, good bool, err error)) error {
+	var all []D
+	var unread []error
+	w, found := g.Stdout, false
+	if g.JSON {
+		w = io.Discard
+	}
+	for _, file := range files {
+		d, good, err := check(file, w)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return err
+		case err != nil:
+			unread = append(unread, err)
+		}
+		found, all = found || err == nil && !good, append(all, d)
+	}
+	if g.JSON {
+		if err := g.PrintJSON(all); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(unread) > 0:
+		for _, err := range unread[1:] {
+			g.Warn("%v", err)
+		}
+		return unread[0]
+	case found:
+		return &ExitError{Code: ExitFailure}
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package cli is what the commands of ddlemu share: common flags, errors with their exit statuses, output, tables and
+// progress.
 package cli
 
 import (
@@ -89,11 +91,15 @@ func WriteJSON(w io.Writer, v any) error {
 
 // Print writes a document to standard output: as JSON with --json, else as text.
 func (g *Global) Print(document any, text func(w io.Writer)) error {
+	return g.Write(document, func(w io.Writer) error { text(w); return nil })
+}
+
+// Write is [Global.Print] for a text that returns errors.
+func (g *Global) Write(document any, text func(w io.Writer) error) error {
 	if g.JSON {
 		return g.PrintJSON(document)
 	}
-	text(g.Stdout)
-	return nil
+	return text(g.Stdout)
 }
 
 // Warn writes a warning to standard error.

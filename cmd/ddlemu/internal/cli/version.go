@@ -36,12 +36,10 @@ func NewVersionCommand(g *Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long: `Print the version: the tag, such as v0.1.0. A build of a later commit adds the number of commits
+		Long: Long("docs/install.md", `
+Print the version: the tag, such as v0.1.0. A build of a later commit adds the number of commits
 since the tag and the commit, as v0.1.0-12-g0123456789ab, and a build of changed files -dirty.
-Also print the versions of NCCL that it works with, and which of them the software CUDA has here.
-
-` + ExitHelp + `
-Page: docs/install.md`,
+Also print the versions of NCCL that it works with, and which of them the software CUDA has here.`),
 		Example: `  ddlemu version
   ddlemu version --json`,
 		Args: NoArgs,

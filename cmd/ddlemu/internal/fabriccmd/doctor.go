@@ -26,12 +26,10 @@ func NewDoctorCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this host can do",
-		Long: `Check everything that a run may need, and print what each result means and how to get what is
+		Long: cli.Long("docs/limits.md", `
+Check everything that a run may need, and print what each result means and how to get what is
 missing. Then measure this host with the busy threads of 2, 4 and 8 ranks, and predict the largest
-rate per rank that would be VALID in real time. Run nothing else during the measurement.
-
-` + cli.ExitHelp + `
-Page: docs/limits.md`,
+rate per rank that would be VALID in real time. Run nothing else during the measurement.`),
 		Example: `  ddlemu doctor
   ddlemu doctor --json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,
@@ -40,7 +38,7 @@ Page: docs/limits.md`,
 	cmd.Flags().DurationVar(&measure, "measure", host.MeasureTime,
 		"`time` to measure this host for each number of ranks, 0 to skip")
 	g.AddJSONFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("measure", 0))
 }
 
 // doctorReport is what doctor --json prints.
@@ -51,9 +49,6 @@ type doctorReport struct {
 
 // runDoctor prints the checks and, unless measure is 0, the prediction.
 func runDoctor(ctx context.Context, g *cli.Global, measure time.Duration) error {
-	if measure < 0 {
-		return cli.BadInput("--measure: %v is negative: give 0 or more", measure)
-	}
 	m := host.Machine{Getenv: g.Getenv}
 	if layout, err := locate.Find(); err == nil {
 		m.Plugin, m.SoftCUDA = layout.Plugin, layout.SoftCUDA

@@ -24,13 +24,11 @@ func NewDownCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
-		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is removed.
+		Long: cli.Long("docs/jobs.md", `
+Take down a fabric: jobs on it get an error, and everything that belongs to it is removed.
 The default is $DDLEMU_FABRIC or the only fabric that a user brought up. A fabric that a running
 command such as "ddlemu bench" made for itself must be named; --all leaves it. A file that cannot
-be used, such as one from before the last boot, is removed if it is named.
-
-` + cli.ExitHelp + `
-Page: docs/jobs.md`,
+be used, such as one from before the last boot, is removed if it is named.`),
 		Example: `  ddlemu down
   ddlemu down lossy
   ddlemu down --all`,
@@ -40,14 +38,11 @@ Page: docs/jobs.md`,
 	cmd.Flags().BoolVar(&all, "all", false,
 		"take down every fabric but those that running commands made for themselves")
 	g.AddFabricFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Excludes("all", "NAME fabric", ""))
 }
 
 // runDown takes down one fabric, the default one without a name, or all.
 func runDown(g *cli.Global, name string, all bool) error {
-	if all && (name != "" || g.Fabric != "") {
-		return cli.BadInput("both a fabric and --all are given: give one of them")
-	}
 	if name != "" && g.Fabric != "" && name != g.Fabric {
 		return cli.BadInput("two fabrics are named, %s and %s: name one", name, g.Fabric)
 	}

@@ -24,13 +24,11 @@ func NewExecCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec [flags] NODE -- COMMAND [ARG...]",
 		Short: "Run a program on a node of a kernel fabric",
-		Long: `Run a program with the network, host name and /etc/hosts of an emulated node. The fabric must
+		Long: cli.Long("docs/kernel.md", `
+Run a program with the network, host name and /etc/hosts of an emulated node. The fabric must
 have been brought up with --set datapath=kernel. Files, GPUs and everything else are this host's.
 The program runs as the fabric's owner and replaces this command: it gets all signals, and the
-exit status is its own.
-
-` + cli.ExitHelp + `
-Page: docs/kernel.md`,
+exit status is its own.`),
 		Example: `  ddlemu up --profile eth1 --nodes 2 --set datapath=kernel
   ddlemu exec node1 -- iperf3 -s -1 -D
   ddlemu exec node0 -- iperf3 -c node1`,

@@ -24,10 +24,7 @@ func NewFabricCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fabric",
 		Short: "Show a fabric's topology, or make a fabric of another tool's file",
-		Long: `Show a fabric's topology, or make a fabric of another tool's file.
-
-` + cli.ExitHelp + `
-Page: docs/fabric.md`,
+		Long:  cli.Long("docs/fabric.md", `Show a fabric's topology, or make a fabric of another tool's file.`),
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric import topo.xml --lat 2us -o fabric.yaml`,
 		Args: cli.KnownCommand,
@@ -57,14 +54,12 @@ func newFabricShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [--profile P | -F FILE | --fabric NAME]",
 		Short: "Draw a fabric: its switches, its links and their rates",
-		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present state: switches,
+		Long: cli.Long("docs/fabric.md", `
+Draw a fabric from a profile or a file, or the fabric that is up, in its present state: switches,
 NICs, the links between them, and the bandwidth between the halves of its nodes.
 
 With --check, list likely mistakes, such as links that no path uses. A fabric that is not
-possible, such as one with a NIC that no path reaches, is refused with the reason in any case.
-
-` + cli.ExitHelp + `
-Page: docs/fabric.md`,
+possible, such as one with a NIC that no path reaches, is refused with the reason in any case.`),
 		Example: `  ddlemu fabric show -F fabric.yaml
   ddlemu fabric show -F fabric.yaml --svg > fabric.svg
   ddlemu fabric show -F fabric.yaml --check
@@ -74,20 +69,13 @@ Page: docs/fabric.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddFabricFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("dot svg check path", ""),
+		cli.Excludes("fabric", "profile file", "a fabric that is up has its own"))
 }
 
 // runFabricShow draws a fabric.
 func runFabricShow(_ context.Context, g *cli.Global, o *fabricShowOptions) error {
-	asked := 0
-	for _, is := range []bool{o.DOT, o.SVG, o.Check, o.Path != ""} {
-		if is {
-			asked++
-		}
-	}
-	if asked > 1 {
-		return cli.BadInput("--dot, --svg, --check and --path exclude each other: give one of them")
-	}
 	fab, err := o.fabric(g)
 	if err != nil {
 		return err
@@ -160,10 +148,6 @@ func (o *fabricShowOptions) isNamed() bool { return o.Profile != "" || o.File !=
 // fabric is the fabric that the flags name, else the one that is up.
 func (o *fabricShowOptions) fabric(g *cli.Global) (*fabric.Fabric, error) {
 	if o.isNamed() {
-		if g.Fabric != "" {
-			return nil, cli.BadInput(
-				"--fabric names a fabric that is up, --profile and -F one that is not: give one of them")
-		}
 		return o.load(g)
 	}
 	up, err := g.OpenToRead()

@@ -41,14 +41,12 @@ func newFabricImportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Make a fabric file of another tool's network or node file",
-		Long: `Read a file of another tool and write a fabric file, with comments that say what was found and
+		Long: cli.Long("docs/import.md", `
+Read a file of another tool and write a fabric file, with comments that say what was found and
 what was assumed. It reads NCCL's topology of a node and NCCL's graph (XML), topologies of SimAI,
 ns-3 and htsim, and ASTRA-sim's network. - is standard input.
 
-NCCL's topology has no latency and may have no speed: give --lat and --bw, or a profile as --base.
-
-` + cli.ExitHelp + `
-Page: docs/import.md`,
+NCCL's topology has no latency and may have no speed: give --lat and --bw, or a profile as --base.`),
 		Example: `  ddlemu fabric import topo.xml --lat 2us -o node.yaml
   ddlemu fabric import topo.xml graph.xml --lat 2us -o node.yaml
   ddlemu fabric import ndv5-topo.xml --base ndr400 --set nvlinks_per_gpu=18 --nodes 4

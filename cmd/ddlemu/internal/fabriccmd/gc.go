@@ -28,13 +28,11 @@ func NewGCCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what killed jobs left behind",
-		Long: `Remove fabrics that nobody can use any more: those of jobs and commands that have ended, damaged
+		Long: cli.Long("docs/failures.md", `
+Remove fabrics that nobody can use any more: those of jobs and commands that have ended, damaged
 files, files from another boot or version, and what is left of the kernel datapath and in $TMPDIR.
 Fabrics that a user brought up stay. With --nccl-files, also remove files of NCCL in /dev/shm that
-are the user's, that no process uses, and that are older than a minute. They may be of other jobs.
-
-` + cli.ExitHelp + `
-Page: docs/failures.md`,
+are the user's, that no process uses, and that are older than a minute. They may be of other jobs.`),
 		Example: `  ddlemu gc
   ddlemu gc --nccl-files`,
 		Args: cli.NoArgs,

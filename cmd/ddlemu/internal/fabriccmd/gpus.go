@@ -17,12 +17,10 @@ func NewGPUsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpus [NAME | FILE]",
 		Short: "List the kinds of GPUs, or show one",
-		Long: `List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name, print
+		Long: cli.Long("docs/gpus.md", `
+List the kinds of GPUs that the software CUDA can show to programs and NCCL. With a name, print
 that kind as a file, with the sources of its figures, to change and give to --gpu. With a file,
-check it and print its kind.
-
-` + cli.ExitHelp + `
-Page: docs/gpus.md`,
+check it and print its kind.`),
 		Example: `  ddlemu gpus
   ddlemu gpus h100-sxm > mine.yaml
   ddlemu up --profile ndr400 --gpu h100-sxm
@@ -122,4 +120,35 @@ func gpuRow(kind *configs.GPU) table.Row {
 	}
 	return table.Row{kind.Name, kind.Product, kind.Capability, kind.SMs, kind.Memory, nvlink, connection, domain,
 		fmt.Sprintf("gen %d x%d", kind.PCIe.Generation, kind.PCIe.Lanes), c2c, cpu, kind.CPU.GPUs}
+}
+
+// showBuiltIn prints one built-in profile or kind of GPU: as a file, or with --json as document.
+func showBuiltIn(g *cli.Global, one interface{ Encode() ([]byte, error) }, document any) error {
+	if g.JSON {
+		return g.PrintJSON(document)
+	}
+	file, err := one.Encode()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Stdout, "%s", file)
+	return nil
+}
+
+// listBuiltIn prints all of them: as a table with these columns, or with --json as documents.
+func listBuiltIn[T, D any](g *cli.Global, all []*T, document func(*T) D, columns []string,
+	row func(*T) table.Row) error {
+	if g.JSON {
+		list := []D{}
+		for _, one := range all {
+			list = append(list, document(one))
+		}
+		return g.PrintJSON(list)
+	}
+	t := cli.NewTable(g.Stdout, columns...)
+	for _, one := range all {
+		t.AppendRow(row(one))
+	}
+	t.Render()
+	return nil
 }

@@ -19,28 +19,20 @@ func NewMetricsCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics [FOLDER...]",
 		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
-		Long: `Without folders, print the parameters and counters of links and ports, and the jobs, of all
+		Long: cli.Long("docs/metrics.md", `
+Without folders, print the parameters and counters of links and ports, and the jobs, of all
 fabrics that are up, in Prometheus' text format. With folders of jobs recorded with --trace, print
 how long their collectives took, also under the names that NCCL Inspector gives these times.
 
-With -o, replace a file as a whole, for node_exporter. All times are of the emulated network.
-
-` + cli.ExitHelp + `
-Page: docs/metrics.md`,
+With -o, replace a file as a whole, for node_exporter. All times are of the emulated network.`),
 		Example: `  ddlemu metrics
   ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
   ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && g.Fabric != "" {
-				return cli.BadInput("--fabric is for a fabric that is up: leave it out, or the folders of --trace")
-			}
-			return nil
-		},
 		RunE: func(_ *cobra.Command, args []string) error { return runMetrics(g, o, args) },
 	}
 	g.AddFabricFlag(cmd.Flags())
 	o.AddOutputFlags(cmd.Flags(), "write this `file`")
-	return cmd
+	return cli.Ruled(cmd, cli.Excludes("fabric", "FOLDER", "a folder has a job that has ended"))
 }
 
 func runMetrics(g *cli.Global, o *cli.FileOption, dirs []string) error {

@@ -19,12 +19,10 @@ func NewProfilesCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profiles [NAME]",
 		Short: "List the built-in profiles and systems, or show one",
-		Long: `List the built-in profiles: networks with published or measured figures, and systems, which also
+		Long: cli.Long("docs/gpus.md", `
+List the built-in profiles: networks with published or measured figures, and systems, which also
 have the kind of GPU, the GPUs and NICs of a node, NVLinks and the time of nodes. --profile takes
-both. With a name, print that profile as a fabric file, to change and give to -F.
-
-` + cli.ExitHelp + `
-Page: docs/gpus.md`,
+both. With a name, print that profile as a fabric file, to change and give to -F.`),
 		Example: `  ddlemu profiles
   ddlemu profiles hgx-h100-ndr400
   ddlemu profiles roce100 > mine.yaml

@@ -16,7 +16,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +27,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/bounds"
 	"github.com/ddlemu/ddlemu/intercept/serve"
+	"github.com/ddlemu/ddlemu/intercept/serve/history"
+	"github.com/ddlemu/ddlemu/shaper/fabric/fabricfile"
+	"github.com/ddlemu/ddlemu/shaper/fabric/status"
 )
 
 const defaultListen = "127.0.0.1:8470"
@@ -44,14 +49,12 @@ func NewServeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Show a fabric that is up in a browser, live",
-		Long: `Serve a page that shows a fabric while jobs run on it: the load of each link, jobs, events, and a
+		Long: cli.Long("docs/serve.md", `
+Serve a page that shows a fabric while jobs run on it: the load of each link, jobs, events, and a
 form that changes links. /metrics has the counters for Prometheus. It ends with Ctrl-C.
 
 On a loopback address, processes of the fabric's user and of root may use it. Everybody else needs
-the token that is printed. The connection is not encrypted: forward the port with ssh.
-
-` + cli.ExitHelp + `
-Page: docs/serve.md`,
+the token that is printed. The connection is not encrypted: forward the port with ssh.`),
 		Example: `  ddlemu up --profile ndr400 --nodes 4
   ddlemu serve
   ddlemu serve --listen 127.0.0.1:0      # a free port
@@ -256,4 +259,67 @@ func shapeOf(c serve.Change) (*shapeOptions, error) {
 		return nil, cli.BadInput("state %q is neither up nor down", c.State)
 	}
 	return o, nil
+}
+
+// Real times between two looks of the recorder. On a real clock a look is work beside the job; on a virtual one it
+// changes no time, and a job is over soon.
+const (
+	lookReal    = time.Second
+	lookVirtual = 250 * time.Millisecond
+)
+
+// recorder keeps what the fabric of a server does, also while no page is open.
+type recorder struct {
+	mu      sync.Mutex
+	history history.History
+}
+
+// History answers a page.
+func (r *recorder) History(hop string) (*history.Series, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.history.Series(hop)
+	if !ok {
+		return nil, cli.BadInput("there is no port or link %s", hop)
+	}
+	return s, nil
+}
+
+// record records the fabric until ctx ends. While the fabric is down it waits for it.
+func (s *served) record(ctx context.Context) {
+	for ctx.Err() == nil {
+		up, err := s.g.Open()
+		if err == nil {
+			s.recordOne(ctx, up)
+			up.Close()
+		}
+		sleep(ctx, lookReal)
+	}
+}
+
+// recordOne records a fabric until it is taken down.
+func (s *served) recordOne(ctx context.Context, up *cli.Opened) {
+	fab, err := fabricfile.Read(up.File)
+	if err != nil {
+		return // the page says why
+	}
+	reader, pause := status.NewReader(up.File, fab), lookReal
+	if up.File.Virtual() {
+		pause = lookVirtual
+	}
+	for ctx.Err() == nil && !up.File.Down() && !up.File.Removed() {
+		now := reader.ReadCounters()
+		s.mu.Lock()
+		s.history.Add(now)
+		s.mu.Unlock()
+		sleep(ctx, pause)
+	}
+}
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

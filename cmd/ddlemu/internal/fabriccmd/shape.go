@@ -55,15 +55,13 @@ func NewShapeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
-		Long: `Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
+		Long: cli.Long("docs/jobs.md", `
+Change the links of the fabric that is up, within a segment's time, for running jobs too. Other
 parameters stay. A fabric that a command made for itself is changed only if --fabric or
 $DDLEMU_FABRIC names it.
 
-If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and print
-the environment that a job needs. With --json, print its state as "ddlemu status --json" does.
-
-` + cli.ExitHelp + `
-Page: docs/jobs.md`,
+If no fabric is up, bring up one of two nodes with these links, called "`+defaultName+`", and print
+the environment that a job needs. With --json, print its state as "ddlemu status --json" does.`),
 		Example: `  ddlemu shape --bw 100Gbps --lat 5us
   ddlemu shape --loss 0.1% --link 'node0>node1'
   ddlemu shape --down --node 1
@@ -81,7 +79,10 @@ Page: docs/jobs.md`,
 	if err != nil {
 		panic(err) // the flag does not exist
 	}
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("up down", ""),
+		cli.AtMostOne("link node", ""),
+		cli.Least("node", 0))
 }
 
 // linksThatAreUp are the links between nodes and switches of the fabric that is up, none without one.
@@ -137,10 +138,7 @@ func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 	if err != nil {
 		return p, err
 	}
-	switch {
-	case o.Up && o.Down:
-		return p, cli.BadInput("both --up and --down are given: give one of them")
-	case o.Up || o.Down:
+	if o.Up || o.Down {
 		p.Up = new(o.Up)
 	}
 	return p, nil
@@ -158,12 +156,8 @@ func linkFlags() (text string) {
 
 // pattern names the links that the flags select.
 func (o *shapeOptions) pattern() (string, error) {
-	switch node := o.flags.Changed("node"); {
-	case node && o.Node < 0:
-		return "", cli.BadInput("--node: %d is not a node: nodes count from 0", o.Node)
-	case node && o.Link != "":
-		return "", cli.BadInput("both --link and --node are given: give one of them")
-	case node:
+	switch {
+	case o.flags.Changed("node"):
 		return fmt.Sprintf("node%d", o.Node), nil
 	case o.Link == "" || o.Link == "all":
 		return "*", nil

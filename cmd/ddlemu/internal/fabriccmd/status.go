@@ -24,14 +24,12 @@ func NewStatusCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [--watch [INTERVAL]]",
 		Short: "Show the fabrics that are up, and their traffic",
-		Long: `Show the fabric that is up, or all of them if there are several and none is named: the parameters
+		Long: cli.Long("docs/top.md", `
+Show the fabric that is up, or all of them if there are several and none is named: the parameters
 and counters of each link, and the jobs. With --last, show the last job of all fabrics.
 
 With --watch, print a line for each active link and each job every interval, until Ctrl-C or until
-the fabric is taken down (exit status 0 for both). Rates are per second of the fabric's clock.
-
-` + cli.ExitHelp + `
-Page: docs/top.md`,
+the fabric is taken down (exit status 0 for both). Rates are per second of the fabric's clock.`),
 		Example: `  ddlemu status
   ddlemu status --json | jq '.links[], .ports[] | select(.drops > 0)'
   ddlemu status --last
@@ -45,9 +43,6 @@ Page: docs/top.md`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Watch == "" {
 				return runStatus(g, o.Last)
-			}
-			if o.Last {
-				return cli.BadInput("--last and --watch cannot both be given")
 			}
 			interval, err := o.interval(args)
 			if err != nil {
@@ -63,7 +58,7 @@ Page: docs/top.md`,
 	g.AddFabricFlag(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
 	g.AddVerboseFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.AtMostOne("last watch", ""))
 }
 
 // runStatus prints the state of one fabric or of all fabrics.

@@ -27,15 +27,13 @@ func NewTopCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the links and jobs of a fabric that is up in the terminal, live",
-		Long: `Show what a fabric that is up does now: the load of each link, its queue, losses and lateness, and
+		Long: cli.Long("docs/top.md", `
+Show what a fabric that is up does now: the load of each link, its queue, losses and lateness, and
 the ranks and the verdict so far of each job. Rates are per second of the fabric's clock.
 
 Keys: s, S sort by the next or previous figure; r reverses; / filters links by name; p shows
 ports; v shows verdicts; arrows scroll; q quits. It ends with exit status 0 when the fabric is
-taken down. Without a terminal, use "ddlemu status --watch".
-
-` + cli.ExitHelp + `
-Page: docs/top.md`,
+taken down. Without a terminal, use "ddlemu status --watch".`),
 		Example: `  ddlemu up --profile ndr400 --nodes 4 --clock virtual
   ddlemu top
   ddlemu top --interval 5s`,

@@ -33,7 +33,7 @@ type SourceOptions struct {
 
 // AddFlags adds --profile, --file and all flags that change a fabric.
 func (o *SourceOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile, see `ddlemu profiles` (default: $"+configs.ProfileEnv+")")
 	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
 	o.Flags = fs
@@ -60,12 +60,10 @@ func NewUpCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [--profile P | -F FILE]",
 		Short: "Bring up a fabric",
-		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the environment that a
+		Long: cli.Long("docs/jobs.md", `
+Bring up a fabric from a profile or a file, changed by the flags, and print the environment that a
 job needs to run on it. It is up until "ddlemu down". A short measurement follows, and a warning
-if this host is too slow for the fabric. --set time_scale=auto measures longer and sets the scale.
-
-` + cli.ExitHelp + `
-Page: docs/jobs.md`,
+if this host is too slow for the fabric. --set time_scale=auto measures longer and sets the scale.`),
 		Example: `  ddlemu up --profile roce100 --nodes 4
   ddlemu up --profile eth10 --lat 1ms --set link.loss=0.01% --name lossy
   ddlemu up -F fabric.yaml

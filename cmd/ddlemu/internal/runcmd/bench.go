@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
@@ -33,9 +34,9 @@ import (
 
 // BenchOptions are the flags of bench: the flags of nccl-tests and the flags of the fabric.
 type BenchOptions struct {
-	Profile, File    string
+	fabriccmd.SourceOptions
 	Ranks            int
-	Begin, End, Step string
+	Begin, End, Step int64 // bytes
 	Factor           int64
 	Iters, Warmup    int
 	Check, Root      int
@@ -53,7 +54,6 @@ type BenchOptions struct {
 	run              bench.Recording // of the last attempt
 	Budget           time.Duration
 	Join             time.Duration // how long to wait for nodes that are other containers
-	Flags            *pflag.FlagSet
 	inForce          configs.InForce
 	nodesFrom        string // where a file or a variable gives the nodes; "" if none does
 	onlyModel        bool   // all times are those of the model
@@ -94,19 +94,17 @@ func (o *BenchOptions) addFabricFlags(g *cli.Global, fs *pflag.FlagSet) {
 
 // addOnFlags adds the flags for a new fabric and the NCCL on it.
 func (o *BenchOptions) addOnFlags(fs *pflag.FlagSet) {
-	o.Flags = fs
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
+	o.SourceOptions.AddFlags(fs)
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
-	flags.AddFabric(fs)
 }
 
 // addRowFlags adds the flags of nccl-tests that determine the rows of the table.
 func (o *BenchOptions) addRowFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
-	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
-	fs.StringVarP(&o.Step, "stepbytes", "i", "1M", "`size` to add from one row to the next")
+	o.Begin, o.End, o.Step = 32<<20, 32<<20, 1<<20
+	fs.VarP(cli.Size(&o.Begin), "minbytes", "b", "smallest `size`")
+	fs.VarP(cli.Size(&o.End), "maxbytes", "e", "largest `size`")
+	fs.VarP(cli.Size(&o.Step), "stepbytes", "i", "`size` to add from one row to the next")
 	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
@@ -140,18 +138,16 @@ Page: docs/measuring.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		slices.Concat(runRules, []cli.Rule{budgetRule, cli.AtMostOne("json csv", ""), cli.Least("iters", 1),
+			cli.Least("warmup_iters run_cycles", 0), cli.Least("join", time.Nanosecond)})...)
 }
 
 func runBench(ctx context.Context, g *cli.Global, o *BenchOptions, collective string) (err error) {
-	if err := errors.Join(checkStall(o.Flags, o.Trace, o.Stall), o.junit.begin(),
-		o.baseline.load(baseline.Bench)); err != nil {
+	if err := errors.Join(o.junit.begin(), o.baseline.load(baseline.Bench)); err != nil {
 		return err
 	}
-	within, err := budget(o.Flags, o.Budget)
-	if err != nil {
-		return err
-	}
+	within := budget(o.Budget)
 	show, stopProgress := g.ShowProgress("bench")
 	defer stopProgress()
 	b, err := o.Bench(g, collective)
@@ -368,9 +364,6 @@ func (o *BenchOptions) setup(g *cli.Global, b bench.Config) (e emulate.Options, 
 	if err := o.checkDomain(cfg); err != nil {
 		return e, err
 	}
-	if o.Flags.Changed("seeds") && (o.Seeds < 1 || o.Seeds > emulate.MaxSeeds) {
-		return e, cli.BadInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)
-	}
 	if b.Root < 0 || b.Root >= b.Ranks {
 		return e, cli.BadInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"),
 			b.Ranks-1)
@@ -403,26 +396,7 @@ func (o *BenchOptions) Bench(g *cli.Global, collective string) (b bench.Config, 
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, configs.Unknown("collective", collective, nccl.Collectives())
 	}
-	if g.JSON && o.CSV {
-		return b, fmt.Errorf("--json and --csv: give one")
-	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"-n", o.Iters, 1}, {"-w", o.Warmup, 0}, {"-N", o.Cycles, 0}} {
-		if n.value < n.least {
-			return b, fmt.Errorf("%s %d: must be at least %d", n.flag, n.value, n.least)
-		}
-	}
-	r := bench.Range{Factor: o.Factor}
-	for _, s := range []struct {
-		flag, text string
-		to         *int64
-	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}, {"-i", o.Step, &r.Step}} {
-		if *s.to, err = bench.ParseSize(s.text); err != nil {
-			return b, fmt.Errorf("%s %s: %w", s.flag, s.text, err)
-		}
-	}
+	r := bench.Range{Begin: o.Begin, End: o.End, Step: o.Step, Factor: o.Factor}
 	if b.Sizes, err = r.Sizes(); err != nil {
 		return b, err
 	}

@@ -67,6 +67,19 @@ func (o *expectOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	g.AddQuietFlag(fs)
 }
 
+// expectRules are the rules for the flags of expect.
+var expectRules = []cli.Rule{
+	cli.Required("COLLECTIVE log workload", "nothing says what is calculated"),
+	cli.Excludes("workload", "COLLECTIVE minbytes maxbytes stepfactor stepbytes datatype op root iters log decide-up-to "+
+		"why", "a workload has the ranks and the calls"),
+	cli.Excludes("log", "minbytes maxbytes stepbytes stepfactor", "the log has the sizes"),
+	cli.Needs("strict all", "log", ""), cli.Needs("plot goal force steps", "workload", ""),
+	cli.Excludes("why", "log sweep", "only expected times of one fabric have parts"),
+	cli.Excludes("baseline", "log sweep", "a baseline has the times of one fabric"),
+	cli.Excludes("sweep", "log", "a log is judged on one fabric"), cli.Excludes("sweep", "fabric", noFabric),
+	cli.Least("steps iters", 1), cli.Range("seeds", 1, emulate.MaxSeeds), cli.NewFiles("plot goal"),
+}
+
 // NewExpectCommand is `ddlemu expect`.
 func NewExpectCommand(g *cli.Global) *cobra.Command {
 	var o expectOptions
@@ -90,27 +103,7 @@ Page: docs/measuring.md and docs/validation.md`,
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2
   ddlemu expect --workload step.jsonl --profile ndr400 --nodes 8 --goal step.goal
   ddlemu expect allreduce --profile eth10 --ranks 2 -b 64K -e 4M -f 4 --sweep bw=10G..100G`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.Workload != "" {
-				if len(args) > 0 {
-					return cli.BadInput("--workload %s: give it or a collective, not both", o.Workload)
-				}
-				return nil
-			}
-			for _, name := range []string{"plot", "goal", "force", "steps"} {
-				if o.Flags.Changed(name) {
-					return cli.BadInput("--%s: is for --workload", name)
-				}
-			}
-			if len(args) == 0 && o.Log != "" {
-				return nil // the log says it
-			}
-			if len(args) != 1 {
-				return cli.BadInput("expect takes one collective (%s): see `ddlemu expect --help`",
-					strings.Join(nccl.Collectives(), ", "))
-			}
-			return nil
-		},
+		Args: cli.AtMostOneArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Workload != "" {
 				return runExpectWorkload(cmd.Context(), g, &o)
@@ -119,7 +112,7 @@ Page: docs/measuring.md and docs/validation.md`,
 		},
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, expectRules...)
 }
 
 // runExpect is expect without a workload. Without a collective, the log says it.
@@ -174,22 +167,12 @@ func runExpect(ctx context.Context, g *cli.Global, o *expectOptions, collective 
 // collective.
 func (o *expectOptions) calls(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
 	switch {
-	case o.Why && (o.Log != "" || o.Sweep != ""):
-		return nil, cli.BadInput("--why: says where expected times go: leave out --log and --sweep")
-	case o.baseline.path != "" && (o.Log != "" || o.Sweep != ""):
-		return nil, cli.BadInput("--baseline: is for the expected times of one fabric: leave out --log and --sweep")
-	case o.Log != "" && o.Sweep != "":
-		return nil, cli.BadInput("--sweep: a log is judged on one fabric: leave out --log")
 	case o.Log != "":
 		calls, err := o.readLog(g, b, given)
 		if err != nil {
 			err = &cli.InputError{Err: fmt.Errorf("--log %s: %w", o.Log, err)}
 		}
 		return calls, err
-	case o.Strict:
-		return nil, cli.BadInput("--strict: give a log to judge with --log")
-	case o.All:
-		return nil, cli.BadInput("--all: give a log to judge with --log")
 	case len(b.Types) > 1:
 		return nil, cli.BadInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float",
 			o.Type)
@@ -277,11 +260,6 @@ func openTable(path string) (*os.File, error) {
 // readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows. If no
 // collective is given, it is the first one that the log has.
 func (o *expectOptions) readLog(g *cli.Global, b bench.Config, given bool) ([]expectTable, error) {
-	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
-		if o.Flags.Changed(flag) {
-			return nil, fmt.Errorf("the log has the sizes: leave out --%s", flag)
-		}
-	}
 	in := g.Stdin
 	if o.Log != "-" {
 		f, err := openTable(o.Log)

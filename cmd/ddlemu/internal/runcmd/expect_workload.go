@@ -13,26 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/run/play"
 )
 
-// ofCollective are the flags of expect that are for a collective.
-var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log",
-	"strict", "decide-up-to", "why"}
-
 // runExpectWorkload calculates the times of a workload.
 func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) error {
-	for _, name := range ofCollective {
-		if o.Flags.Changed(name) {
-			return cli.BadInput("--%s: is not for --workload, which has the ranks and the calls", name)
-		}
-	}
-	if o.Flags.Changed("steps") && o.Steps < 1 {
-		return cli.BadInput("--steps %d: must be at least 1", o.Steps)
-	}
-	if err := cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--goal", o.GOAL, o.Force)); err != nil {
-		return err
-	}
-	if o.baseline.path != "" && o.Sweep != "" {
-		return cli.BadInput("--baseline: is for the times on one fabric: leave out --sweep")
-	}
 	if err := o.baseline.load(baseline.ExpectWorkload); err != nil {
 		return err
 	}
@@ -58,11 +40,7 @@ func runExpectWorkload(ctx context.Context, g *cli.Global, o *expectOptions) err
 	if err := cli.WriteNamed("--plot", o.Plot, o.Force, r.WriteSVG); err != nil {
 		return err
 	}
-	if g.JSON {
-		err = g.PrintJSON(r.Report())
-	} else {
-		err = r.WriteText(g.Stdout, "")
-	}
+	err = g.Write(r.Report(), func(w io.Writer) error { return r.WriteText(w, "") })
 	return cmp.Or(err, of.baseline.judge())
 }
 

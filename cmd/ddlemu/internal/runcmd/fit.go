@@ -74,7 +74,10 @@ Page: docs/validation.md`,
 		},
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Excludes("gpu", "KIND", "the first argument is the kind of GPU"),
+		cli.Least("every", 1),
+		cli.NewFiles("output"))
 }
 
 // fitReport is the result of fit as JSON.
@@ -100,20 +103,9 @@ func runFit(ctx context.Context, g *cli.Global, o *fitOptions, kind string, path
 	if gpu.Time == nil {
 		return cli.BadInput("%s has no section time: write one that has the figures that are to be fitted", gpu.Name)
 	}
-	if o.Flags.Changed("gpu") {
-		return cli.BadInput("--gpu: the kind of GPU is the first argument of fit: leave it out")
-	}
-	if o.Every < 1 {
-		return cli.BadInput("--every %d: must be 1 or more", o.Every)
-	}
 	files, err := tableFiles(paths)
 	if err != nil {
 		return err
-	}
-	if o.Output != "" {
-		if err := cli.CheckFile("--output", o.Output, o.force); err != nil {
-			return err
-		}
 	}
 	show, stop := g.ShowProgress("fit")
 	defer stop()

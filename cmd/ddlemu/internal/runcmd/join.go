@@ -36,13 +36,10 @@ Page: docs/containers.md`,
 	}
 	cmd.Flags().IntVar(&node, "node", 0, "`number` of the node, from 1 on: the bench itself is node 0")
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Minute, "`time` to wait for the bench")
-	return cmd
+	return cli.Ruled(cmd, cli.Required("node", "the bench itself is node 0"), cli.Least("node", 1))
 }
 
 func runJoin(ctx context.Context, g *cli.Global, node int, wait time.Duration) error {
-	if node < 1 {
-		return cli.BadInput("--node %d: give 1 or more: the bench itself is node 0", node)
-	}
 	layout, err := locate.Find()
 	if err != nil {
 		return err
@@ -78,8 +75,6 @@ func (o *BenchOptions) awaitNodes(ctx context.Context, e *emulate.Options) (done
 	}
 	last := e.Nodes(&e.Config) - 1
 	switch {
-	case o.Join <= 0:
-		return nil, cli.BadInput("--join %v: give a time above 0", o.Join)
 	case e.Config.OnKernel():
 		return nil, cli.BadInput("--join: on the kernel datapath ddlemu makes the nodes itself")
 	case last == 0:

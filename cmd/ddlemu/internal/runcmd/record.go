@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,24 +59,15 @@ Exit status: that of the command; 1 if it cannot start, no rank took part or led
 Page: docs/replay.md`,
 		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
   ddlemu record -o job.jsonl --from trace`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case (o.Output == "" || o.Output == cli.StandardOutput) && o.From == "":
-				return cli.BadInput(
-					"record needs -o FILE: what the command prints goes to standard output; only with --from it may " +
-						"be left out")
-			case o.From != "" && len(args) > 0:
-				return cli.BadInput("--from %s: give it or a command, not both", o.From)
-			case o.From == "" && len(args) == 0:
-				return cli.BadInput("record needs a command: ddlemu record -o job.jsonl --profile eth10 -- COMMAND")
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runRecord(cmd.Context(), g, &o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	const printed = "what the command prints goes to standard output"
+	return cli.Ruled(cmd, slices.Concat(runRules, []cli.Rule{
+		cli.Required("COMMAND from", "there is no job"), cli.AtMostOne("COMMAND from", ""),
+		cli.Needs("!from", "output", printed), cli.Excludes("COMMAND", "output=-", printed),
+	})...)
 }
 
 func runRecord(ctx context.Context, g *cli.Global, o *recordOptions, args []string) error {

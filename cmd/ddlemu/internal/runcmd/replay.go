@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/workloadcmd"
 	"github.com/ddlemu/ddlemu/configs"
@@ -97,7 +98,14 @@ Page: docs/replay.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runReplay(cmd.Context(), g, &o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		budgetRule,
+		cli.Least("steps", 1),
+		cli.Excludes("sweep", "fabric", noFabric),
+		cli.Excludes("fabric+", "profile file", "two --fabric name both fabrics"),
+		cli.Excludes("plot", "fabric+", "a plot has one fabric, or a sweep"),
+		cli.Excludes("trace times junit baseline", "sweep fabric+", "a sweep and a comparison are several replays"),
+		cli.NewFiles("plot times"))
 }
 
 // addRanksOfWorkload adds the flag --ranks of commands that play a workload.
@@ -107,13 +115,13 @@ func (o *BenchOptions) addRanksOfWorkload(fs *pflag.FlagSet) {
 }
 
 func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string) error {
-	if err := o.check(); err != nil {
+	if len(o.Fabrics) > 2 {
+		return cli.BadInput("--fabric: give one, or two to compare")
+	}
+	if err := cmp.Or(o.junit.begin(), o.baseline.load(baseline.Replay)); err != nil {
 		return err
 	}
-	within, err := budget(o.Flags, o.Budget)
-	if err != nil {
-		return err
-	}
+	within := budget(o.Budget)
 	show, stopProgress := g.ShowProgress("replay")
 	defer stopProgress()
 	ix, err := loadWorkload(ctx, g, path, o.ranksWanted())
@@ -149,37 +157,8 @@ func runReplay(ctx context.Context, g *cli.Global, o *replayOptions, path string
 	if err := cli.WriteNamed("--times", o.Times, o.Force, result.WriteTimes); err != nil {
 		return err
 	}
-	if g.JSON {
-		err = g.PrintJSON(result.Report())
-	} else {
-		err = result.WriteText(g.Stdout, g.More())
-	}
+	err = g.Write(result.Report(), func(w io.Writer) error { return result.WriteText(w, g.More()) })
 	return cmp.Or(err, stopped, o.judge(result))
-}
-
-// check refuses flags that do not go together, before anything is done.
-func (o *replayOptions) check() error {
-	if o.Flags.Changed("steps") && o.Steps < 1 {
-		return cli.BadInput("--steps %d: must be at least 1", o.Steps)
-	}
-	several := o.Sweep != "" || len(o.Fabrics) > 1
-	switch {
-	case len(o.Fabrics) > 2:
-		return cli.BadInput("--fabric: give one, or two to compare")
-	case len(o.Fabrics) == 2 && (o.Profile != "" || o.File != ""):
-		return cli.BadInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0],
-			o.Fabrics[1])
-	case o.Sweep != "" && len(o.Fabrics) > 0:
-		return cli.BadInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
-	case o.Plot != "" && len(o.Fabrics) == 2:
-		return cli.BadInput(
-			"--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
-	case several && (o.Trace != "" || o.Times != "" || o.junit.path != "" || o.baseline.path != ""):
-		return cli.BadInput(
-			"--trace, --times, --junit and --baseline are of one replay: leave out --sweep and the second --fabric")
-	}
-	return cmp.Or(cli.CheckNamed("--plot", o.Plot, o.Force), cli.CheckNamed("--times", o.Times, o.Force),
-		o.junit.begin(), o.baseline.load(baseline.Replay))
 }
 
 // judge is the error of results that are wrong, INVALID with --strict, or slower than in --baseline.
@@ -316,43 +295,28 @@ func (p *replayer) one(ctx context.Context) (*steps.Result, error) {
 	return result, report.WriteOutcome(e.On.Trace, result.Report())
 }
 
-// named is a replay with what the user called it.
-type named struct {
-	name string
-	play.Options
-}
-
-// all plays one after the other. An error comes with the results of those before.
-func (p *replayer) all(ctx context.Context, replays []named) (results []*steps.Result, err error) {
-	for i := range replays {
-		r, err := steps.Of(p.play(ctx, replays[i].Options))
-		if err != nil {
-			return results, fmt.Errorf("%s: %w", replays[i].name, err)
-		}
-		results = append(results, r)
+// trial is a replay whose result is compared with others.
+func (p *replayer) trial(ctx context.Context, g *cli.Global, fs *pflag.FlagSet, which string) (t trial[*steps.Result],
+	err error) {
+	of, err := p.prepare(g, fs, which)
+	if err != nil {
+		return t, err
 	}
-	return results, nil
-}
-
-func closeAll(replays []named) {
-	for i := range replays {
-		replays[i].On.Dir.Close()
-	}
+	return trial[*steps.Result]{play: func() (*steps.Result, error) { return steps.Of(p.play(ctx, of)) },
+		end: func() { of.On.Dir.Close() }}, nil
 }
 
 // with is a copy of the flags that the user gave, without those for which leave is true.
 func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, error) {
 	fs := pflag.NewFlagSet("replay", pflag.ContinueOnError)
-	fs.String("profile", "", "")
-	fs.String("file", "", "")
-	flags.AddFabric(fs)
+	new(fabriccmd.SourceOptions).AddFlags(fs)
 	return fs, flags.Copy(fs, given, leave)
 }
 
 // compare plays on two fabrics.
 func (p *replayer) compare(ctx context.Context) error {
-	var replays []named
-	defer func() { closeAll(replays) }()
+	var both trials[*steps.Result]
+	defer func() { both.end() }()
 	for i, name := range p.o.Fabrics { // both are known to exist before the first one is played
 		g := *p.g
 		fs, err := with(p.o.Flags, func(flag string) bool { return i == 0 && ofLinks(flag) })
@@ -370,22 +334,19 @@ func (p *replayer) compare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e, err := p.prepare(&g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
+		t, err := p.trial(ctx, &g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
 		if err != nil {
 			return fmt.Errorf("--fabric %s: %w", name, err)
 		}
-		replays = append(replays, named{"--fabric " + name, e})
+		t.name = "--fabric " + name
+		both = append(both, t)
 	}
-	results, err := p.all(ctx, replays)
+	results, err := both.play()
 	if err != nil {
 		return err
 	}
 	c := &steps.Comparison{Original: results[0], Emulated: results[1]}
-	if p.g.JSON {
-		err = p.g.PrintJSON(c.Report())
-	} else {
-		err = c.WriteText(p.g.Stdout, p.g.More())
-	}
+	err = p.g.Write(c.Report(), func(w io.Writer) error { return c.WriteText(w, p.g.More()) })
 	return cmp.Or(err, p.o.judge(results...))
 }
 
@@ -396,36 +357,17 @@ func ofLinks(flag string) bool {
 
 // sweep plays for each value of a parameter.
 func (p *replayer) sweep(ctx context.Context) error {
-	v, err := parseSweep(p.g, p.o.Sweep)
-	if err != nil {
-		return err
-	}
-	var replays []named
-	defer func() { closeAll(replays) }()
-	for i := range v.List {
-		text := v.List[i].Text
-		fs, err := sweepFlags(p.o.Flags, v, i)
-		if err != nil {
-			return err
-		}
-		e, err := p.prepare(p.g, fs, fmt.Sprintf("%s %s, %d of %d", v.Param, text, i+1, len(v.List)))
-		if err != nil {
-			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, text, err)
-		}
-		replays = append(replays, named{fmt.Sprintf("--sweep %s at %s", p.o.Sweep, text), e})
-	}
-	results, stopped := p.all(ctx, replays)
-	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
+	v, results, stopped := overValues(ctx, p.o.Sweep, p.o.Flags,
+		func(fs *pflag.FlagSet, which string) (trial[*steps.Result], error) {
+			return p.trial(ctx, p.g, fs, which)
+		})
+	if len(results) == 0 {
 		return stopped
 	}
-	s := &steps.Sweep{Values: v, Results: results}
+	s := steps.NewSweep(v, results)
 	if err := cli.WriteNamed("--plot", p.o.Plot, p.o.Force, s.WriteSVG); err != nil {
 		return err
 	}
-	if p.g.JSON {
-		err = p.g.PrintJSON(s.Report())
-	} else {
-		err = s.WriteText(p.g.Stdout)
-	}
+	err := p.g.Write(s.Report(), s.WriteText)
 	return cmp.Or(err, stopped, p.o.judge(results...))
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package runcmd has the commands that run a job on a fabric or say how long one takes: run, bench, record, replay,
+// expect, validate and verify.
 package runcmd
 
 import (
@@ -18,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/fabriccmd"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/tracecmd"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
@@ -33,28 +36,25 @@ import (
 
 // runOptions are the flags of run.
 type runOptions struct {
-	Profile, File string
-	NCCL          string
-	TorchAlias    string
-	Soft, Strict  bool
-	PerNode       bool
-	Trace         string
-	Stall         time.Duration
-	ExpectExit    []string // ranks
-	junit         junitFile
-	clock         clockFlags
-	flags         *pflag.FlagSet
-	topology      cli.UsersTopology
-	madeTrace     string // the folder of the ledgers; "" if none was made
-	noRank        error  // why no rank took part, if none did
-	inForce       configs.InForce
+	fabriccmd.SourceOptions
+	NCCL         string
+	TorchAlias   string
+	Soft, Strict bool
+	PerNode      bool
+	Trace        string
+	Stall        time.Duration
+	ExpectExit   []string // ranks
+	junit        junitFile
+	clock        clockFlags
+	topology     cli.UsersTopology
+	madeTrace    string // the folder of the ledgers; "" if none was made
+	noRank       error  // why no rank took part, if none did
+	inForce      configs.InForce
 }
 
 // AddFlags adds the flags to fs.
 func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
-	o.flags = fs
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
+	o.SourceOptions.AddFlags(fs)
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
 	fs.StringVar(&o.NCCL, "nccl", "",
@@ -69,7 +69,6 @@ func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.junit.addFlag(fs, "thing that can fail")
 	g.AddVerboseFlag(fs)
 	o.clock.addFlags(fs)
-	flags.AddFabric(fs)
 }
 
 // NewRunCommand is `ddlemu run`.
@@ -96,7 +95,7 @@ Page: docs/jobs.md`,
 	}
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	return cli.Ruled(cmd, runRules...)
 }
 
 // The errors of a command that succeeded without the fabric. Nothing of what it measured is emulated.
@@ -106,10 +105,7 @@ var (
 )
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
-	if err := onlyFabric(g.Fabric, o.flags); err != nil {
-		return err
-	}
-	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
+	if err := onlyFabric(g.Fabric, o.Flags); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {
@@ -303,7 +299,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	if k := j.Fabric.TimeScale(); k != 1 {
 		g.Warn("time scale %d: the job's compute is not slowed, so only the figures of links are meaningful", k)
 	}
-	if view, err = g.ViewOf(&j.Fabric.Config, o.flags); err != nil {
+	if view, err = g.ViewOf(&j.Fabric.Config, o.Flags); err != nil {
 		return "", 0, err
 	}
 	set, err := g.TellVariables(&j.Fabric.Config, o.softVersion(), o.isSoft())
@@ -368,12 +364,12 @@ func (o *runOptions) start(ctx context.Context, g *cli.Global) (*job.Job, error)
 		}
 		return j, nil
 	}
-	fab, inForce, err := cli.LoadTimed(g, o.Profile, o.File, o.isSoft(), o.flags)
+	fab, inForce, err := cli.LoadTimed(g, o.Profile, o.File, o.isSoft(), o.Flags)
 	if err != nil {
 		return nil, err
 	}
 	o.inForce = inForce
-	if _, err := g.SettleScale(ctx, o.flags, fab); err != nil {
+	if _, err := g.SettleScale(ctx, o.Flags, fab); err != nil {
 		return nil, err
 	}
 	dir, err := g.OpenDir(true)

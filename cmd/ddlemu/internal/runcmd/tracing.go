@@ -77,16 +77,8 @@ func addStallFlag(fs *pflag.FlagSet, after *time.Duration) {
 		"with --trace: print what the ranks wait for if none has posted anything for this `time` (0: never)")
 }
 
-// checkStall refuses a flag that would have no effect.
-func checkStall(fs *pflag.FlagSet, trace string, after time.Duration) error {
-	switch {
-	case after < 0:
-		return cli.BadInput("--stall %s: must not be negative", after)
-	case trace == "" && fs.Changed("stall"):
-		return cli.BadInput("--stall reads what --trace records: add --trace FOLDER")
-	}
-	return nil
-}
+// runRules are the rules for the flags of commands that run ranks.
+var runRules = []cli.Rule{cli.Least("stall", 0), cli.Needs("stall", "trace", "it reads what the ranks record")}
 
 // stallWatch finds out that nothing goes on any more.
 type stallWatch struct {

@@ -26,6 +26,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	BenchOptions
+	Begin, End string // sizes of the rows to take, "" for all
 	Model, All bool
 	Apart      string
 	Intervals  string
@@ -84,9 +85,6 @@ Page: docs/validation.md`,
 			if o.All {
 				return runValidateAll(cmd.Context(), g, &o, args)
 			}
-			if o.Apart != "" || o.Intervals != "" || len(o.Predicted) > 0 {
-				return cli.BadInput("--apart, --intervals and --predicted are for --all: see `ddlemu validate --help`")
-			}
 			if len(args) > 1 {
 				return cli.BadInput("validate takes one table, with --all several: see `ddlemu validate --help`")
 			}
@@ -94,14 +92,16 @@ Page: docs/validation.md`,
 		},
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		budgetRule,
+		cli.Needs("apart intervals predicted", "all", ""),
+		cli.Needs("intervals predicted", "model", "it has times of the model"),
+		cli.Excludes("model", "budget", "nothing is run"),
+		cli.Excludes("all", "fabric", "each table has a fabric of its own"))
 }
 
 func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path string) error {
-	within, err := o.budget()
-	if err != nil {
-		return err
-	}
+	within := budget(o.Budget)
 	pictures, err := o.pictures.check([]string{path})
 	if err != nil {
 		return err
@@ -143,15 +143,6 @@ func runValidate(ctx context.Context, g *cli.Global, o *validateOptions, path st
 		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
 	}
 	return nil
-}
-
-// budget is the budget of the flag. Without a run there is none.
-func (o *validateOptions) budget() (emulate.Budget, error) {
-	within, err := budget(o.Flags, o.Budget)
-	if err == nil && o.Model && within.Total > 0 {
-		err = cli.BadInput("--budget: with --model nothing is run: leave it out")
-	}
-	return within, err
 }
 
 // compare compares the emulator with the table of a file. There is a report beside the error if it was interrupted.

@@ -92,16 +92,7 @@ type tableFile struct {
 }
 
 func runValidateAll(ctx context.Context, g *cli.Global, o *validateOptions, paths []string) error {
-	if g.Fabric != "" {
-		return cli.BadInput("--fabric: with --all each table has its own fabric: leave it out")
-	}
-	if (len(o.Predicted) > 0 || o.Intervals != "") && !o.Model {
-		return cli.BadInput("--predicted and --intervals are for --model: the figures are those of the model")
-	}
-	within, err := o.budget()
-	if err != nil {
-		return err
-	}
+	within := budget(o.Budget)
 	files, err := tableFiles(paths)
 	if err != nil {
 		return err

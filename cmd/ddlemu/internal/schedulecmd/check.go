@@ -62,29 +62,16 @@ func newCheckedSchedule(file string, r *check.Report) checkedSchedule {
 }
 
 func runScheduleCheck(g *cli.Global, o *scheduleMakeOptions, args []string) error {
-	all := make([]checkedSchedule, 0, len(args))
-	var outcome cli.CheckOutcome
-	for _, arg := range args {
+	return cli.CheckFiles(g, args, func(arg string, w io.Writer) (checkedSchedule, bool, error) {
 		s, r, err := o.check(g, arg)
 		if err != nil {
-			outcome.Unread = append(outcome.Unread, err)
 			failed := newCheckedSchedule(arg, &check.Report{Root: schedule.None})
 			failed.OK, failed.Error = false, err.Error()
-			all = append(all, failed)
-			continue
+			return failed, false, err
 		}
-		outcome.Found = outcome.Found || !r.Good()
-		all = append(all, newCheckedSchedule(arg, r))
-		if !g.JSON {
-			printCheck(g.Stdout, arg, s, r)
-		}
-	}
-	if g.JSON {
-		if err := g.PrintJSON(all); err != nil {
-			return err
-		}
-	}
-	return outcome.Err(g)
+		printCheck(w, arg, s, r)
+		return newCheckedSchedule(arg, r), r.Good(), nil
+	})
 }
 
 // check reads and checks one schedule.
@@ -145,15 +132,12 @@ func newScheduleMakeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make ring|allpairs|tree|chain|double-binary",
 		Short: "Make a schedule, as MSCCL XML",
-		Long: `Make a schedule and write it as MSCCL XML.
+		Long: cli.Long("docs/schedules.md", `Make a schedule and write it as MSCCL XML.
   ring           --k rings in the order of the ranks, on a channel each
   allpairs       every GPU exchanges with every other, in --k blocks per peer
   tree, chain    --k binary trees or chains for each root, the rank to whose share a chunk belongs
   double-binary  --k pairs of binary trees for each root; inner ranks of one are mostly leaves of the other
-An all-reduce adds up towards the roots and then sends from them.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+An all-reduce adds up towards the roots and then sends from them.`),
 		Example: `  ddlemu schedule make allpairs --coll all_gather --k 4 --gpus 8 -o allpairs.xml
   ddlemu schedule make ring --coll all_reduce --k 4 --grain 256K --gpus 8 -o ring.xml`,
 		Args: oneKind,
@@ -177,11 +161,9 @@ func newScheduleExportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write a schedule of another format or dialect as MSCCL XML",
-		Long: `Read a schedule of any format that ddlemu reads and write it as the MSCCL XML that RCCL reads.
-A file of trees (ForestColl) does not say for which collective it is: give --coll.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+		Long: cli.Long("docs/schedules.md", `
+Read a schedule of any format that ddlemu reads and write it as the MSCCL XML that RCCL reads.
+A file of trees (ForestColl) does not say for which collective it is: give --coll.`),
 		Example: `  ddlemu schedule export old.xml -o new.xml
   ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
 		Args: oneSource,

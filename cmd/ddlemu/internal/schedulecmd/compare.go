@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -15,11 +16,15 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/runcmd"
 	"github.com/ddlemu/ddlemu/configs/lines"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
+	"github.com/ddlemu/ddlemu/shaper/run/bench"
+	"github.com/ddlemu/ddlemu/shaper/run/emulate"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
+	"github.com/ddlemu/ddlemu/shaper/workload/schedule/model"
 )
 
 type scheduleCompareOptions struct {
@@ -32,7 +37,7 @@ type scheduleCompareOptions struct {
 func (o *scheduleCompareOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
-	o.sizeOptions.AddFlags(fs, "1K", "1G")
+	o.sizeOptions.AddFlags(fs, 1<<10, 1<<30)
 	o.plotOption.AddFlags(fs, "the times over the sizes")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
@@ -43,13 +48,11 @@ func newScheduleCompareCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare SCHEDULE SCHEDULE...",
 		Short: "Compare schedules of one collective on a fabric, over sizes",
-		Long: `Calculate with the link model how long schedules of one collective take on a fabric, for sizes
+		Long: cli.Long("docs/schedules.md", `
+Calculate with the link model how long schedules of one collective take on a fabric, for sizes
 from 1K to 1G: their times, the fastest one, the lower bound for any schedule, and what the
 busiest link carries. A schedule is a file of MSCCL XML or one that is made, as ring or
-ring:k=8,grain=256K. With nccl among them, real NCCL decides what it would do at each size.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+ring:k=8,grain=256K. With nccl among them, real NCCL decides what it would do at each size.`),
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
   ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --plot compared.svg`,
@@ -57,15 +60,12 @@ Page: docs/schedules.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleCompare(cmd.Context(), g, o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("stepfactor", 2), cli.NewFiles("plot"))
 }
 
 func runScheduleCompare(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, args []string) error {
 	sizes, err := o.sizes()
 	if err != nil {
-		return err
-	}
-	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	withNCCL := slices.Contains(args, ncclColumn)
@@ -186,4 +186,62 @@ func printBusiest(w io.Writer, c *compare.Table) {
 			units.Volume(l.Total), l.Messages})
 	}
 	t.Render()
+}
+
+// ncclColumn is the argument of compare that stands for NCCL's own algorithms.
+const ncclColumn = "nccl"
+
+// addNCCL adds a column of what real NCCL would choose for each size, and how long that takes in the model until the
+// last rank is done: "last rank" of `ddlemu expect`.
+func addNCCL(ctx context.Context, g *cli.Global, o *scheduleCompareOptions, t *compare.Table,
+	place *model.Place) error {
+	bo := runcmd.BenchOptions{
+		Begin: o.Begin, End: o.End, Step: 1 << 20, Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32",
+		Op: "sum", SourceOptions: o.scheduleFabric.SourceOptions,
+	}
+	b, err := bo.Bench(g, t.Coll)
+	if err != nil {
+		return cli.BadInput("nccl: %w", err)
+	}
+	e, err := onPlace(g, place, o.scheduleFabric.Flags, "", b)
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	defer e.Dir.Close()
+	rows, info, err := emulate.Expect(ctx, e)
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	t.AddColumn(ncclColumn, func(size int64) *float64 { return forecastOf(rows, size) })
+	t.Notes = append(t.Notes,
+		fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls",
+			info.NCCL))
+	return nil
+}
+
+// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is the value of --nccl. The caller
+// closes the folder.
+func onPlace(g *cli.Global, place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options,
+	err error) {
+	b.Ranks = place.GPUs
+	cfg := place.Fabric.Config
+	cfg.GPUsPerNode, cfg.NodeTime = place.PerNode, false // steps of a schedule cost the links alone
+	e, err = g.RanksOn(&cfg, b, fs, version, false, false)
+	g.Tell(e.Header.Unused)
+	return e, err
+}
+
+// forecastOf is the expected time in us of the row nearest to a size, nil if it is not known.
+func forecastOf(rows []emulate.Forecast, size int64) *float64 {
+	var best *emulate.Forecast
+	for i := range rows {
+		r := &rows[i]
+		if best == nil || math.Abs(float64(r.Case.Size-size)) < math.Abs(float64(best.Case.Size-size)) {
+			best = r
+		}
+	}
+	if best == nil || !best.Known {
+		return nil
+	}
+	return new(float64(best.LastRank) / 1e3)
 }

@@ -27,11 +27,6 @@ func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
 	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
 }
 
-// check refuses a file that cannot be written, before anything is calculated.
-func (o *plotOption) check() error {
-	return cli.CheckNamed("--plot", o.Plot, o.Force)
-}
-
 func (o *plotOption) write(c *chart.Chart) error {
 	return cli.WriteNamed("--plot", o.Plot, o.Force, c.WriteSVG)
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package schedulecmd has the command schedule: collectives as steps of thread blocks.
 package schedulecmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,12 +37,10 @@ func NewScheduleCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule FILE.xml",
 		Short: "Run, check and make schedules of collectives (MSCCL XML)",
-		Long: `Run, check, make and compare schedules: which thread block sends, receives, adds up and copies
+		Long: cli.Long("docs/schedules.md", `
+Run, check, make and compare schedules: which thread block sends, receives, adds up and copies
 which chunk, in which order. A schedule is a file of MSCCL's XML, or one that ddlemu makes.
-"ddlemu schedule FILE.xml" is "ddlemu schedule run FILE.xml".
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+"ddlemu schedule FILE.xml" is "ddlemu schedule run FILE.xml".`),
 		Example: `  ddlemu schedule algo.xml --profile ndr400 -b 1K -e 1M -f 4
   ddlemu schedule check algo.xml`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ Page: docs/schedules.md`,
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			if err := run.Args(run, args); err != nil {
+			if err := cmp.Or(run.Args(run, args), run.PreRunE(run, args)); err != nil {
 				return err
 			}
 			return run.RunE(cmd, args)
@@ -256,32 +256,17 @@ func printInForce(w io.Writer, in *configs.InForce) {
 }
 
 // sizeOptions are the sizes of a table, with nccl-tests' flags.
-type sizeOptions struct {
-	Begin, End string
-	Factor     int64
-}
+type sizeOptions struct{ bench.Range }
 
-func (o *sizeOptions) AddFlags(fs *pflag.FlagSet, begin, end string) {
-	fs.StringVarP(&o.Begin, "minbytes", "b", begin, "smallest `size`")
-	fs.StringVarP(&o.End, "maxbytes", "e", end, "largest `size`")
-	fs.Int64VarP(&o.Factor, "stepfactor", "f", 4, "factor from one row to the next")
+func (o *sizeOptions) AddFlags(fs *pflag.FlagSet, begin, end int64) {
+	o.Range = bench.Range{Begin: begin, End: end, Factor: 4}
+	fs.VarP(cli.Size(&o.Begin), "minbytes", "b", "smallest `size`")
+	fs.VarP(cli.Size(&o.End), "maxbytes", "e", "largest `size`")
+	fs.Int64VarP(&o.Factor, "stepfactor", "f", o.Factor, "factor from one row to the next")
 }
 
 func (o *sizeOptions) sizes() ([]int64, error) {
-	r := bench.Range{Factor: o.Factor}
-	for _, s := range []struct {
-		flag, text string
-		to         *int64
-	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}} {
-		var err error
-		if *s.to, err = bench.ParseSize(s.text); err != nil {
-			return nil, cli.BadInput("%s %s: %w", s.flag, s.text, err)
-		}
-	}
-	if o.Factor < 2 {
-		return nil, cli.BadInput("-f %d: must be at least 2", o.Factor)
-	}
-	sizes, err := r.Sizes()
+	sizes, err := o.Range.Sizes()
 	if err != nil {
 		return nil, &cli.InputError{Err: err}
 	}

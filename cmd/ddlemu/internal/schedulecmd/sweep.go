@@ -15,7 +15,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
 	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/run/bench"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule"
 	"github.com/ddlemu/ddlemu/shaper/workload/schedule/compare"
 )
@@ -24,7 +23,8 @@ type scheduleSweepOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	plotOption
-	Ks, Grains, Size string
+	Ks, Grains string
+	Size       int64
 }
 
 func (o *scheduleSweepOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
@@ -33,7 +33,8 @@ func (o *scheduleSweepOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the grain")
 	fs.StringVar(&o.Ks, "ks", "1,2,4,8", "`numbers` for --k")
 	fs.StringVar(&o.Grains, "grains", "16K,64K,256K,1M,4M,16M", "`sizes` for --grain")
-	fs.StringVar(&o.Size, "size", "1G", "`size` of the call")
+	o.Size = 1 << 30
+	fs.Var(cli.Size(&o.Size), "size", "`size` of the call")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
 }
@@ -43,26 +44,21 @@ func newScheduleSweepCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep ring|allpairs|tree|chain|double-binary",
 		Short: "Calculate what k and the grain of a schedule do",
-		Long: `Calculate with the link model how long a schedule takes for several k and grains, at one size.
-Rows are grains, columns are k.
-
-` + cli.ExitHelp + `
-Page: docs/schedules.md`,
+		Long: cli.Long("docs/schedules.md", `
+Calculate with the link model how long a schedule takes for several k and grains, at one size.
+Rows are grains, columns are k.`),
 		Example: `  ddlemu schedule sweep allpairs --gpus 8 --profile dgx-a100-nvlink
   ddlemu schedule sweep ring --coll all_reduce --ks 1,4 --grains 64K,1M --profile ndr400 --plot ring.svg`,
 		Args: oneKind,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleSweep(cmd.Context(), g, o, args[0]) },
 	}
 	o.AddFlags(g, cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("size", 1), cli.NewFiles("plot"))
 }
 
 func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOptions, kind string) error {
 	r, err := o.lists()
 	if err != nil {
-		return err
-	}
-	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	place, err := o.place(g, o.GPUs)
@@ -86,11 +82,7 @@ func runScheduleSweep(ctx context.Context, g *cli.Global, o *scheduleSweepOption
 
 // lists reads the lists of k and grains, and the size.
 func (o *scheduleSweepOptions) lists() (*compare.Grid, error) {
-	r := &compare.Grid{}
-	var err error
-	if r.Size, err = bench.ParseSize(o.Size); err != nil || r.Size <= 0 {
-		return nil, cli.BadInput("--size %s: must be a size such as 1G", o.Size)
-	}
+	r := &compare.Grid{Size: o.Size}
 	for _, text := range strings.Split(o.Ks, ",") {
 		k, err := strconv.Atoi(text)
 		if err != nil || k < 1 {

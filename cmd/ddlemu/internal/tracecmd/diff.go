@@ -25,12 +25,10 @@ func NewDiffCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say why one traced job took longer than another",
-		Long: `Compare two jobs that were recorded with --trace: the fabrics, the version of NCCL and its
+		Long: cli.Long("docs/diff.md", `
+Compare two jobs that were recorded with --trace: the fabrics, the version of NCCL and its
 choices, the time of each function, and the causes of the difference, largest first, as "ddlemu
-why" knows them. The first call of a function is compared with the first one, and so on.
-
-` + cli.ExitHelp + `
-Page: docs/diff.md`,
+why" knows them. The first call of a function is compared with the first one, and so on.`),
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --trace before
   ddlemu bench allreduce --profile ndr400 --ranks 4 -b 1M -e 1M --lat 5us --trace after
   ddlemu diff before after`,
@@ -40,13 +38,10 @@ Page: docs/diff.md`,
 	g.AddJSONFlag(cmd.Flags())
 	g.AddQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&most, "causes", most, "print so many `causes`")
-	return cmd
+	return cli.Ruled(cmd, cli.Least("causes", 0))
 }
 
 func runDiff(ctx context.Context, g *cli.Global, dirs []string, most int) error {
-	if most < 0 {
-		return cli.BadInput("--causes %d: must be 0 or more", most)
-	}
 	show, stop := g.ShowReplay(ctx, "diff")
 	defer stop()
 	var runs [2]*diff.Run

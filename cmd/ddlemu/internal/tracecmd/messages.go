@@ -18,14 +18,12 @@ func NewMessagesCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages FOLDER",
 		Short: "Print the messages that a traced job has sent",
-		Long: `Read the ledgers that the ranks of a job wrote with --trace, while it runs or afterwards, and join
+		Long: cli.Long("docs/messages.md", `
+Read the ledgers that the ranks of a job wrote with --trace, while it runs or afterwards, and join
 what the two ends of each message noted. Print a line per pair of ranks; --json prints each message.
 
 A transfer begins when the sender posts the message and ends with its last byte at the receiver,
-in time of the emulated network. A ledger keeps the newest million records; the rest is counted.
-
-` + cli.ExitHelp + `
-Page: docs/messages.md`,
+in time of the emulated network. A ledger keeps the newest million records; the rest is counted.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu messages t
   ddlemu messages t --json > messages.json`,

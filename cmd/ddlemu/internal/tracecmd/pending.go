@@ -26,14 +26,12 @@ func NewPendingCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pending FOLDER | DUMP...",
 		Short: "Say what a job waits for",
-		Long: `Read the ledgers that the ranks of a job write with --trace, while it runs or after it has ended.
+		Long: cli.Long("docs/why.md", `
+Read the ledgers that the ranks of a job write with --trace, while it runs or after it has ended.
 Say which collectives some ranks have begun and others have not, and which messages are missing.
 
 Also read dumps of PyTorch's flight recorder, one file per rank. Say for each process group the
-first call that some ranks have not made, that differs or that has not ended, and unmatched sends.
-
-` + cli.ExitHelp + `
-Page: docs/why.md`,
+first call that some ranks have not made, that differs or that has not ended, and unmatched sends.`),
 		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
   ddlemu pending t
   ddlemu pending /tmp/nccl_trace_rank_*`,

@@ -26,13 +26,11 @@ func NewReportCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FOLDER... -o FILE",
 		Short: "Write a page about what a traced job has sent",
-		Long: `Write one HTML file about a job that was recorded with --trace: the load of each link over time,
+		Long: cli.Long("docs/report.md", `
+Write one HTML file about a job that was recorded with --trace: the load of each link over time,
 where the time of each call went, its critical path, what to upgrade, who sent to whom, the
 verdict, and expected beside measured times. The file needs no network and no server. Of more than
-100 000 messages it has the longest ones. With --json, print the figures of the page instead.
-
-` + cli.ExitHelp + `
-Page: docs/report.md`,
+100 000 messages it has the longest ones. With --json, print the figures of the page instead.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu report t -o t.html
   ddlemu report jobA jobB -o both.html`,
@@ -44,18 +42,13 @@ Page: docs/report.md`,
 	fs.BoolVar(&force, "force", false, "replace the file if it exists")
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
-	return cmd
+	return cli.Ruled(cmd,
+		cli.AtMostOne("json output", ""),
+		cli.Required("json output", "the page needs a file"),
+		cli.NewFiles("output"))
 }
 
 func runReport(ctx context.Context, g *cli.Global, output string, force bool, dirs []string) error {
-	switch {
-	case g.JSON && output != "":
-		return cli.BadInput("--json and -o: give one")
-	case !g.JSON:
-		if err := cli.CheckFile("-o", output, force); err != nil {
-			return err
-		}
-	}
 	show, stop := g.ShowReplay(ctx, "report")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package tracecmd has the commands for what crossed the links: messages, why, diff, whatif, pending, trace, capture
+// and report.
 package tracecmd
 
 import (
@@ -37,14 +39,12 @@ func NewTraceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace FOLDER... -o FILE",
 		Short: "Draw what a traced job has sent as a timeline for Perfetto",
-		Long: `Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
+		Long: cli.Long("docs/trace.md", `
+Write a timeline of a job that was recorded with --trace, for https://ui.perfetto.dev: where the
 time of each call went, each message at its sender, its receiver and each link, the rate and the
 queue of each link, and phases that the program marks by NVTX.
 
-With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.
-
-` + cli.ExitHelp + `
-Page: docs/trace.md`,
+With --with, PyTorch's own traces are beside it on one time axis. That needs the real clock.`),
 		Example: `  ddlemu trace t -o t.pftrace
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: cli.TraceFolders,
@@ -57,20 +57,13 @@ Page: docs/trace.md`,
 	fs.StringArrayVar(&o.With, "with", nil,
 		"put this trace of PyTorch's profiler beside it; the output is a ZIP archive (`file`; may be repeated)")
 	fs.DurationVar(&o.Window, "window", 0, "average counters over this `time` (default: about 1/2000 of the whole)")
-	return cmd
-}
-
-func (o *traceOptions) check() error {
-	if o.Window < 0 {
-		return cli.BadInput("--window %s: must be more than 0", o.Window)
-	}
-	return cli.CheckFile("-o", o.Output, o.Force)
+	return cli.Ruled(cmd,
+		cli.Least("window", 0),
+		cli.Required("output", "the timeline needs a file"),
+		cli.NewFiles("output"))
 }
 
 func runTrace(ctx context.Context, g *cli.Global, o *traceOptions, dirs []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	show, stop := g.ShowReplay(ctx, "trace")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -76,14 +76,12 @@ func NewWhatIfCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whatif FOLDER...",
 		Short: "Say how long a traced job would have taken with a link changed, or another job gone",
-		Long: `Play the collectives that a job has recorded with --trace again, in virtual time, with one thing
+		Long: cli.Long("docs/whatif.md", `
+Play the collectives that a job has recorded with --trace again, in virtual time, with one thing
 changed. Messages wait as NCCL's schedules say, so a changed link moves everything behind it.
 The computation of ranks and NCCL's choices stay as they were recorded.
 
-With nothing changed, say what upgrades are worth, each with twice the rate, and advise one.
-
-` + cli.ExitHelp + `
-Page: docs/whatif.md`,
+With nothing changed, say what upgrades are worth, each with twice the rate, and advise one.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu whatif t
   ddlemu whatif t --link node0:node1 --bw 2x
@@ -107,13 +105,10 @@ Page: docs/whatif.md`,
 	o.flags = fs
 	g.AddJSONFlag(fs)
 	g.AddQuietFlag(fs)
-	return cmd
+	return cli.Ruled(cmd, cli.Least("top", 0))
 }
 
 func runWhatIf(ctx context.Context, g *cli.Global, o *whatIfOptions, dirs []string) error {
-	if o.Top < 0 {
-		return cli.BadInput("--top %d: must be 0 or more", o.Top)
-	}
 	show, stop := g.ShowReplay(ctx, "whatif")
 	defer stop()
 	t, fab, err := show.Load(dirs)

@@ -3,6 +3,7 @@
 package tracecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,10 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/fabric/ledger"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // NewWhyCommand is `ddlemu why`.
@@ -24,14 +28,12 @@ func NewWhyCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why FOLDER...",
 		Short: "Say where the time of each collective of a traced job went",
-		Long: `Play the messages that a job has recorded with --trace again through the link model, and walk the
+		Long: cli.Long("docs/why.md", `
+Play the messages that a job has recorded with --trace again through the link model, and walk the
 critical path of each collective back from its last byte. Each nanosecond has one cause. The
 folders of several jobs on one fabric are explained together: one may wait for another.
 
-Messages are between nodes. Where nodes take time, a note has the command that explains that time.
-
-` + cli.ExitHelp + `
-Page: docs/why.md`,
+Messages are between nodes. Where nodes take time, a note has the command that explains that time.`),
 		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
   ddlemu why t
   ddlemu why jobA jobB --worst 3
@@ -43,13 +45,10 @@ Page: docs/why.md`,
 	g.AddJSONFlag(cmd.Flags())
 	g.AddQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&worst, "worst", worst, "print so many of the longest `calls`")
-	return cmd
+	return cli.Ruled(cmd, cli.Least("worst", 0))
 }
 
 func runWhy(ctx context.Context, g *cli.Global, dirs []string, worst int) error {
-	if worst < 0 {
-		return cli.BadInput("--worst %d: must be 0 or more", worst)
-	}
 	show, stop := g.ShowReplay(ctx, "why")
 	defer stop()
 	t, fab, err := show.Load(dirs)
@@ -220,4 +219,107 @@ func whyJSON(t *messages.Trace, r *why.Report, notes []string) any {
 		Bottleneck *whyBottleneck `json:"bottleneck,omitempty"` // none if no call took time
 		Calls      []whyCall      `json:"calls"`
 	}{cli.ClockName(t), scale, notes, bottleneck, calls}
+}
+
+// nodeNotes say what the ledgers do not have of nodes that take time, and the command that calculates it. file is the
+// fabric that the job ran on.
+func nodeNotes(file string, c *configs.Fabric, t *messages.Trace, r *why.Report) []string {
+	if !c.TimedNodes || len(r.Calls) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the ledgers have the messages between nodes: a rank that had nothing ready to send "+
+		"waited for its host's thread, a kernel or the links within its node; how long for each, the model says: `%s`",
+		expectCommand(file, t, r))}
+}
+
+// expectCommand cuts the time of the longest collective of all ranks into its parts, by the model.
+func expectCommand(file string, t *messages.Trace, r *why.Report) string {
+	world := int(t.Ranks[0].World)
+	collective, size := "COLLECTIVE", ""
+	for _, c := range r.Worst(len(r.Calls)) {
+		task := &t.Tasks[c.Tasks[0]]
+		if name, args, ok := calledAs(task); ok && task.Ranks == world {
+			collective, size = name, args
+			break
+		}
+	}
+	command := fmt.Sprintf("ddlemu expect %s -F %s --ranks %d%s", collective, file, world, size)
+	version := nccl.VersionText(t.Ranks[0].NCCL)
+	for _, line := range locate.SoftVersions {
+		if strings.HasPrefix(version, line+".") && line != locate.DefaultSoftVersion {
+			command += " --nccl " + line
+		}
+	}
+	return command + " --why"
+}
+
+// calledAs returns the name and the flags by which nccl-tests makes the call of a task. ok is false for one that is not
+// a collective, or of a type that nccl-tests does not have.
+func calledAs(task *messages.Task) (name, args string, ok bool) {
+	c, err := nccl.ParseCollective(task.Func)
+	if err != nil || c.IsP2P() {
+		return "", "", false
+	}
+	types, err := nccl.ParseDataTypes(task.Datatype)
+	if err != nil || len(types) != 1 {
+		return "", "", false
+	}
+	size := int64(task.Count) * types[0].Size() * c.Shares(task.Ranks)
+	args = fmt.Sprintf(" -b %d -e %[1]d", size)
+	if c.Reduces() && task.Datatype != "float" {
+		args += " -d " + task.Datatype
+	}
+	return c.String(), args, true
+}
+
+// How much is printed of those whose messages occupied a link.
+const (
+	mostPairs = 3 // of ranks; if there are more, their senders or their receivers are printed
+	mostNamed = 4
+)
+
+// occupants says between which ranks the messages went that occupied a link, and for how much of the time.
+func occupants(by []why.Share) string {
+	if len(by) <= mostPairs {
+		return "sent by " + shares(by, func(p why.Pair) string { return p.From + " to " + p.To })
+	}
+	from, to := func(p why.Pair) string { return p.From }, func(p why.Pair) string { return p.To }
+	if senders, receivers := countRanks(by, from), countRanks(by, to); receivers < senders {
+		return fmt.Sprintf("sent to %s by %s", shares(by, to), units.Count(senders, "rank"))
+	} else {
+		return fmt.Sprintf("sent by %s to %s", shares(by, from), units.Count(receivers, "rank"))
+	}
+}
+
+func countRanks(by []why.Share, rank func(why.Pair) string) int {
+	seen := map[string]bool{}
+	for _, s := range by {
+		seen[rank(s.Pair)] = true
+	}
+	return len(seen)
+}
+
+// shares sums times by a name, and lists the largest with their part of the whole.
+func shares(by []why.Share, name func(why.Pair) string) string {
+	sums, whole := map[string]int64{}, int64(0)
+	for _, s := range by {
+		sums[name(s.Pair)] += s.Ns
+		whole += s.Ns
+	}
+	var names []string
+	for n := range sums {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	percent := func(ns int64) string { return fmt.Sprintf("(%.0f %%)", 100*float64(ns)/float64(max(whole, 1))) }
+	var texts []string
+	rest := whole
+	for _, n := range names[:min(mostNamed, len(names))] {
+		texts = append(texts, n+" "+percent(sums[n]))
+		rest -= sums[n]
+	}
+	if n := len(names) - mostNamed; n > 0 {
+		texts = append(texts, fmt.Sprintf("%s %s", units.Count(n, "other"), percent(rest)))
+	}
+	return strings.Join(texts, ", ")
 }

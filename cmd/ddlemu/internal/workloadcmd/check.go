@@ -43,32 +43,19 @@ type checkedWorkload struct {
 }
 
 func runWorkloadCheck(ctx context.Context, g *cli.Global, paths []string) error {
-	var all []checkedWorkload
-	var o cli.CheckOutcome
-	for _, path := range paths {
+	return cli.CheckFiles(g, paths, func(path string, w io.Writer) (d checkedWorkload, good bool, err error) {
 		ix, err := ReadWorkload(g, path)
 		if err != nil {
-			o.Unread = append(o.Unread, err)
-			all = append(all, checkedWorkload{File: path, Error: err.Error(), Findings: []check.Finding{}})
-			continue
+			return checkedWorkload{File: path, Error: err.Error(), Findings: []check.Finding{}}, false, err
 		}
 		found, err := check.Run(ctx, ix)
 		if err != nil {
-			return fmt.Errorf("check %s: %w", path, err)
+			return d, false, fmt.Errorf("check %s: %w", path, err)
 		}
-		o.Found = o.Found || len(found) > 0
-		all = append(all,
-			checkedWorkload{File: path, OK: len(found) == 0, Findings: append([]check.Finding{}, found...)})
-		if !g.JSON {
-			printWorkloadFindings(g.Stdout, path, ix, found)
-		}
-	}
-	if g.JSON {
-		if err := g.PrintJSON(all); err != nil {
-			return err
-		}
-	}
-	return o.Err(g)
+		printWorkloadFindings(w, path, ix, found)
+		good = len(found) == 0
+		return checkedWorkload{File: path, OK: good, Findings: append([]check.Finding{}, found...)}, good, nil
+	})
 }
 
 func printWorkloadFindings(w io.Writer, path string, ix *workload.Index, found []check.Finding) {

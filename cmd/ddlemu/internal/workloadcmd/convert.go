@@ -58,15 +58,13 @@ func newWorkloadConvertCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE...",
 		Short: "Make a workload of traces and files of other tools, or the reverse",
-		Long: `Read files of one job that other tools recorded or wrote, and write a workload: kineto and
+		Long: cli.Long("docs/formats.md", `
+Read files of one job that other tools recorded or wrote, and write a workload: kineto and
 pytorchet (PyTorch), chakra, goal, simai, aicb, opcsv, nccllog, flightrec, inspector,
 ncclprofiler and nsys. They may be packed by gzip; - is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can also be written as
-Chakra, one file OUT.RANK.et per rank, and as GOAL if they have no collectives.
-
-` + cli.ExitHelp + `
-Page: docs/formats.md`,
+Chakra, one file OUT.RANK.et per rank, and as GOAL if they have no collectives.`),
 		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
   ddlemu workload convert job.jsonl --to chakra -o job`,
@@ -75,7 +73,14 @@ Page: docs/formats.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddQuietFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Among("from", kindNames()...),
+		cli.Among("to", string(formats.Native), string(formats.Chakra), string(formats.GOAL)),
+		cli.Range("ranks experts", 1, workload.MaxRanks),
+		cli.Range("max-ops", 1, workload.MaxOps),
+		cli.Needs("to="+string(formats.Chakra), "output", "each rank has a file, whose name begins so"),
+		cli.Excludes("to="+string(formats.Chakra), "output=-", "each rank has a file"),
+		cli.Needs("nccl-env", "to="+string(formats.Native), "it is for the head of a workload"))
 }
 
 // convertMemory is the memory in bytes that convert needs at most for [input.MaxOps] operations.
@@ -168,45 +173,23 @@ func inputs(ctx context.Context, g *cli.Global, names []string) (files []input.F
 
 // checkFlags refuses flags that cannot work before anything is read.
 func (o *workloadConvertOptions) checkFlags() error {
-	from, to := formats.Kind(o.From), formats.Kind(o.To)
-	if o.From != "" && from != formats.Native && !slices.Contains(formats.Kinds(), from) {
-		return cli.BadInput("--from %s: there are ddlemu, %s", o.From, kindNames())
-	}
-	if to != formats.Native && to != formats.Chakra && to != formats.GOAL {
-		return cli.BadInput("--to %s: there are ddlemu, chakra and goal", o.To)
-	}
-	if o.Ranks < 0 || o.Ranks > workload.MaxRanks {
-		return cli.BadInput("--ranks %d: must be 1 to %d", o.Ranks, workload.MaxRanks)
-	}
-	if o.Experts < 0 || o.Experts > workload.MaxRanks {
-		return cli.BadInput("--experts %d: must be 1 to %d", o.Experts, workload.MaxRanks)
-	}
-	if o.MaxOps < 1 || o.MaxOps > workload.MaxOps {
-		return cli.BadInput("--max-ops %d: must be 1 to %d", o.MaxOps, workload.MaxOps)
-	}
 	if o.Type != "" {
 		if _, err := workload.TypeSize(o.Type); err != nil {
 			return cli.BadInput("--type: %w", err)
 		}
 	}
-	if len(o.NCCLEnv) > 0 && to != formats.Native {
-		return cli.BadInput("--nccl-env is for the head of a workload: --to %s has none", to)
-	}
-	if to == formats.Chakra {
-		if o.Output == "" || o.Output == cli.StandardOutput {
-			return cli.BadInput("--to chakra writes a file per rank: name what their names begin with by -o")
-		}
+	if formats.Kind(o.To) == formats.Chakra {
 		return nil // the names of the files are not known yet
 	}
 	return o.Check()
 }
 
-func kindNames() string {
-	var names []string
+func kindNames() []string {
+	names := []string{string(formats.Native)}
 	for _, k := range formats.Kinds() {
 		names = append(names, string(k))
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // printConverted says what was made, and what the source did not say. The calls and bytes of each function are there

@@ -4,7 +4,7 @@ package workloadcmd
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,11 +20,9 @@ func newWorkloadMakeCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make",
 		Short: "Make the workload of a job from its sizes: training or inference",
-		Long: `Make the workload of a job, training or inference, from the sizes of its network and how it is
-distributed. The head of the file notes what was assumed.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+		Long: cli.Long("docs/workloads.md", `
+Make the workload of a job, training or inference, from the sizes of its network and how it is
+distributed. The head of the file notes what was assumed.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload make gpt --layers 24 --hidden 2048 --heads 16 --tp 2 --pp 2 --dp 2 --batch 16 \
     --flops 312TFLOPS -o gpt.jsonl`,
@@ -42,24 +40,24 @@ type makeOptions struct {
 	OutputOptions
 	Steps   int
 	Compute time.Duration
-	FLOPS   flopsFlag
-	MFU     shareFlag
+	FLOPS   float64
+	MFU     float64
 }
 
 func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	o.OutputOptions.AddFlags(fs)
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
-	fs.Var(&o.FLOPS, "flops",
+	fs.Var(flopsFlag(&o.FLOPS), "flops",
 		"`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for a multiplication of a forward pass")
 	o.MFU = 0.4
-	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
+	fs.Var(shareFlag(&o.MFU), "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
 
 func (o *makeOptions) compute() parallel.Compute {
-	c := parallel.Compute{Step: o.Compute, FLOPS: float64(o.FLOPS)}
+	c := parallel.Compute{Step: o.Compute, FLOPS: o.FLOPS}
 	if c.FLOPS > 0 {
-		c.MFU = float64(o.MFU)
+		c.MFU = o.MFU
 	}
 	return c
 }
@@ -70,11 +68,6 @@ func (o *makeOptions) write(g *cli.Global, job interface {
 }) error {
 	if err := o.Check(); err != nil {
 		return err
-	}
-	if (o.Compute == 0) == (o.FLOPS == 0) {
-		return cli.BadInput(
-			"say how long a step computes: give its time, as --compute 250ms, or the rate of the GPU, as --flops " +
-				"312TFLOPS")
 	}
 	w, err := job.Workload()
 	if err != nil {
@@ -110,18 +103,21 @@ func (o *networkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
+// jobRules are the rules for the flags of [makeOptions].
+var jobRules = []cli.Rule{cli.AtMostOne("compute flops", ""),
+	cli.Required("compute flops", "nothing says how long a step computes"), cli.Least("compute", time.Nanosecond)}
+
+// rules are the rules for the flags of a network, and these more.
+func (o *networkOptions) rules(more ...cli.Rule) []cli.Rule {
+	return slices.Concat(more, []cli.Rule{
+		cli.AtMostOne("model params", ""), cli.Required("model params", "no network is named"),
+		cli.Required("ranks", "the job has no ranks"), cli.Least("ranks", 1), cli.Range("seq", 1, 1<<24),
+		cli.Range("params", 1, int64(1)<<50), cli.Range("blocks", 1, 100_000),
+	}, jobRules)
+}
+
 // network is the network that the flags name.
 func (o *networkOptions) network() (*layers.Network, error) {
-	if (o.Model == "") == (o.Params == 0) {
-		return nil, cli.BadInput("name the network: give --model with one of %s, or --params",
-			strings.Join(layers.Names(), ", "))
-	}
-	if o.Ranks < 1 {
-		return nil, cli.BadInput("--ranks %d: give the number of ranks, at least 1", o.Ranks)
-	}
-	if o.Seq < 0 || o.Seq > 1<<24 {
-		return nil, cli.BadInput("--seq %d: must be 1 to %d", o.Seq, 1<<24)
-	}
 	n := layers.Uniform(o.Params, max(o.Blocks, 1))
 	if o.Model != "" {
 		var err error
@@ -131,10 +127,8 @@ func (o *networkOptions) network() (*layers.Network, error) {
 		if o.Seq > 0 && n.Tokens == 0 {
 			return nil, cli.BadInput("--seq: the samples of %s are no sequences", o.Model)
 		}
-	} else if o.Params < 1 || o.Params > 1<<50 || o.Blocks < 1 || int64(o.Blocks) > min(o.Params, 100_000) {
-		return nil, cli.BadInput(
-			"--params %d, --blocks %d: must be 1 to %d, and 1 to 100000 blocks of at least one parameter",
-			o.Params, o.Blocks, int64(1)<<50)
+	} else if int64(o.Blocks) > o.Params {
+		return nil, cli.BadInput("--blocks %d: --params %d gives a block no parameter: give fewer blocks", o.Blocks, o.Params)
 	}
 	if o.Seq > 0 {
 		n.Tokens = o.Seq
@@ -150,7 +144,7 @@ func (o *networkOptions) training(n *layers.Network) parallel.Training {
 
 type makeDDPOptions struct {
 	networkOptions
-	FirstBucket, BucketCap sizeFlag
+	FirstBucket, BucketCap int64
 	Fused, NoBuffers       bool
 	Overlap                string
 }
@@ -161,13 +155,11 @@ func newMakeDDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ddp --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training, as with PyTorch's DistributedDataParallel",
-		Long: `Each rank computes a forward and a backward pass, and the gradients are reduced in buckets by
+		Long: cli.Long("docs/workloads.md", `
+Each rank computes a forward and a backward pass, and the gradients are reduced in buckets by
 PyTorch's rules, in the reverse order of the parameters. PyTorch's bucket_cap_mb=25 is
 --bucket-cap 25M, the default. With --fused there is one all-reduce after the backward pass.
-The backward pass takes two thirds of the computation.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+The backward pass takes two thirds of the computation.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms \
     -o resnet50.jsonl
   ddlemu workload make ddp --model resnet50 --ranks 8 --batch 64 --compute 252.9ms --fused -o horovod.jsonl
@@ -177,25 +169,22 @@ Page: docs/workloads.md`,
 	}
 	fs := cmd.Flags()
 	o.AddFlags(fs)
-	fs.Var(&o.FirstBucket, "first-bucket", "`size` of the first bucket")
-	fs.Var(&o.BucketCap, "bucket-cap", "`size` of the other buckets")
+	fs.Var(sizeFlag(&o.FirstBucket), "first-bucket", "`size` of the first bucket")
+	fs.Var(sizeFlag(&o.BucketCap), "bucket-cap", "`size` of the other buckets")
 	fs.BoolVar(&o.Fused, "fused", false, "one all-reduce of all gradients after the backward pass")
 	fs.StringVar(&o.Overlap, "overlap", o.Overlap, "what the all-reduces overlap with: backward or none (`pass`)")
 	fs.BoolVar(&o.NoBuffers, "no-buffers", false,
 		"do not broadcast the statistics of batch normalizations before each step (broadcast_buffers=False)")
-	return cmd
+	return cli.Ruled(cmd, o.rules(cli.Among("overlap", "backward", "none"))...)
 }
 
 func runMakeDDP(_ context.Context, g *cli.Global, o *makeDDPOptions) error {
-	if o.Overlap != "backward" && o.Overlap != "none" {
-		return cli.BadInput("--overlap: %q is not one of backward, none", o.Overlap)
-	}
 	n, err := o.network()
 	if err != nil {
 		return err
 	}
 	return o.write(g, &parallel.DDP{
-		Training: o.training(n), FirstBucket: int64(o.FirstBucket), BucketCap: int64(o.BucketCap), Fused: o.Fused,
+		Training: o.training(n), FirstBucket: o.FirstBucket, BucketCap: o.BucketCap, Fused: o.Fused,
 		Overlap: o.Overlap == "backward", Buffers: !o.NoBuffers && !o.Fused,
 	})
 }
@@ -205,20 +194,18 @@ func newMakeFSDPCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsdp --model NAME --ranks N --compute TIME",
 		Short: "Sharded data parallel training, as with PyTorch's FullyShardedDataParallel",
-		Long: `Each block of the network is a unit. Its parameters are gathered before its forward and before its
+		Long: cli.Long("docs/workloads.md", `
+Each block of the network is a unit. Its parameters are gathered before its forward and before its
 backward pass, at most two units at a time, and its gradients are reduced and scattered after the
 backward pass. The last unit stays gathered between its passes. DeepSpeed's ZeRO 3 is
-"make zero --stage 3".
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+"make zero --stage 3".`),
 		Example: `  ddlemu workload make fsdp --model gpt2-xl --ranks 16 --batch 4 --flops 312TFLOPS \
     -o gpt2-xl.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMakeFSDP(cmd.Context(), g, o) },
 	}
 	o.AddFlags(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, o.rules()...)
 }
 
 func runMakeFSDP(_ context.Context, g *cli.Global, o *networkOptions) error {

@@ -17,14 +17,14 @@ import (
 
 // routingOptions say how tokens choose their experts.
 type routingOptions struct {
-	Skew     skewFlag
+	Skew     parallel.Skew
 	Capacity float64
 	Seed     uint64
 	flags    *pflag.FlagSet
 }
 
 func (o *routingOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.Var(&o.Skew, "skew",
+	fs.Var(cli.Value(&o.Skew, "skew", parallel.ParseSkew, parallel.Skew.String), "skew",
 		"how unequally tokens choose experts: 3x (the hottest gets 3 times the mean) or zipf:1.2 (`skew`; default: equally)")
 	fs.Float64Var(&o.Capacity, "capacity-factor", 0,
 		"`factor`: an expert takes at most this times the mean of a rank's tokens and drops the rest (default: no limit)")
@@ -37,40 +37,17 @@ func (o *routingOptions) routing() (parallel.Routing, error) {
 	if o.flags.Changed("capacity-factor") && !(o.Capacity > 0) {
 		return parallel.Routing{}, cli.BadInput("--capacity-factor %g: must be above 0", o.Capacity)
 	}
-	return parallel.Routing{Skew: parallel.Skew(o.Skew), Capacity: o.Capacity, Drawn: o.flags.Changed("seed"),
+	return parallel.Routing{Skew: o.Skew, Capacity: o.Capacity, Drawn: o.flags.Changed("seed"),
 		Seed: o.Seed}, nil
 }
 
-// skewFlag is a flag for a skew.
-type skewFlag parallel.Skew
-
-func (s *skewFlag) String() string { return parallel.Skew(*s).String() }
-func (s *skewFlag) Type() string   { return "skew" }
-
-func (s *skewFlag) Set(text string) error {
-	skew, err := parallel.ParseSkew(text)
-	*s = skewFlag(skew)
-	return err
-}
-
-// memoryFlag is a flag for the bandwidth of a GPU's memory, in bytes per second.
-type memoryFlag float64
-
-func (m *memoryFlag) Type() string { return "rate" }
-func (m *memoryFlag) String() string {
-	if *m == 0 {
-		return ""
-	}
-	return units.SI(float64(*m)) + "B/s"
-}
-
-func (m *memoryFlag) Set(text string) error {
+// memoryRate reads the bandwidth of a GPU's memory, in bytes per second.
+func memoryRate(text string) (float64, error) {
 	b, err := units.ParseBandwidth(text)
 	if err == nil && b == units.Unlimited {
-		return cli.BadInput("%q is no rate of a memory: write 2TB/s", text)
+		err = cli.BadInput("%q is no rate of a memory: write 2TB/s", text)
 	}
-	*m = memoryFlag(float64(b) / 8)
-	return err
+	return float64(b) / 8, err
 }
 
 type makeInferenceOptions struct {
@@ -78,15 +55,25 @@ type makeInferenceOptions struct {
 	routingOptions
 	parallel.Inference
 	Model      string
-	FLOPS      flopsFlag
-	Memory     memoryFlag
-	MFU, MBU   shareFlag
+	FLOPS      float64
+	Memory     float64
+	MFU, MBU   float64
 	ComputeFor parallel.InferenceCompute
 	flags      *pflag.FlagSet
 }
 
-// ofDecoder are the flags for the sizes of a network without a name.
-var ofDecoder = []string{"layers", "hidden", "intermediate", "kv", "vocab"}
+// inferenceRules are the rules for the flags of the network and of what computes.
+func inferenceRules() []cli.Rule {
+	const sizes = "layers hidden intermediate kv vocab"
+	rules := []cli.Rule{cli.Required("model "+sizes, "no network is named"),
+		cli.Excludes("model", "experts top-k "+sizes, "the network has its own"),
+		cli.Excludes("flops memory", "prefill-compute decode-compute", "times follow from rates"),
+		cli.Needs("mfu", "flops", "it is a share of the rate"), cli.Needs("mbu", "memory", "it is a share of the bandwidth")}
+	for _, size := range strings.Fields(sizes) {
+		rules = append(rules, cli.Needs("!model", size, "the network needs all its sizes"))
+	}
+	return append(rules, cli.Needs("top-k", "experts", "the network has none"))
+}
 
 func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
 	o := &makeInferenceOptions{MFU: 1, MBU: 1, Inference: parallel.Inference{TP: 1, PP: 1, EP: 1, InFlight: 1,
@@ -94,15 +81,13 @@ func newMakeInferenceCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inference --model NAME --batch B [--prefill TOKENS] [--decode TOKENS] [--tp T] [--pp P] [--ep E]",
 		Short: "Inference of a Llama or Mixtral: prefill and decode, with tensor, pipeline and expert parallelism",
-		Long: `Each step is a pass: the prefill of the prompts, then --decode times a pass that decodes one token
+		Long: cli.Long("docs/workloads.md", `
+Each step is a pass: the prefill of the prompts, then --decode times a pass that decodes one token
 of each sequence. Layers have all-reduces among the --tp ranks, and with experts all-to-alls among
 the --ep ranks. Pipeline stages send hidden states, and the last one gathers the logits.
 
 The computation is measured (--prefill-compute, --decode-compute), or follows from your GPU:
---flops and --mfu, --memory and --mbu. Without --mfu and --mbu, times are lower bounds.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+--flops and --mfu, --memory and --mbu. Without --mfu and --mbu, times are lower bounds.`),
 		Example: `  ddlemu workload make inference --model llama3-70b --tp 2 --pp 2 --batch 64 \
     --decode 8 --context 1000 --memory 3.35TB/s -o decode.jsonl
   ddlemu workload make inference --model mixtral-8x7b --ep 8 --batch 16 --prefill 512 --decode 4 \
@@ -133,42 +118,28 @@ Page: docs/workloads.md`,
 	fs.IntVar(&o.Context, "context", 0, "`tokens` of a sequence before the first that is decoded (default: --prefill)")
 	fs.DurationVar(&o.ComputeFor.Prefill, "prefill-compute", 0, "`time` for which a rank computes in the prefill")
 	fs.DurationVar(&o.ComputeFor.Decode, "decode-compute", 0, "`time` for which a rank computes in a pass that decodes")
-	fs.Var(&o.FLOPS, "flops", "`rate` of a GPU, such as 989TFLOPS, instead of times")
-	fs.Var(&o.MFU, "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
-	fs.Var(&o.Memory, "memory", "`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
-	fs.Var(&o.MBU, "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
+	fs.Var(flopsFlag(&o.FLOPS), "flops", "`rate` of a GPU, such as 989TFLOPS, instead of times")
+	fs.Var(shareFlag(&o.MFU), "mfu", "`share` of --flops that is reached, as 0.4 or 40%")
+	fs.Var(cli.Value(&o.Memory, "rate", memoryRate, rateText("B/s")), "memory",
+		"`bandwidth` of a GPU's memory, such as 3.35TB/s, instead of times")
+	fs.Var(shareFlag(&o.MBU), "mbu", "`share` of --memory that is reached, as 0.6 or 60%")
 	fs.BoolVar(&o.VLLM, "vllm", false,
 		"stages send what vLLM sends: hidden states and residual, in parts of the tensor parallel ranks")
 	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of weights, activations, keys and values")
 	o.routingOptions.AddFlags(fs)
 	o.OutputOptions.AddFlags(fs)
 	o.flags = fs
-	return cmd
+	return cli.Ruled(cmd, inferenceRules()...)
 }
 
 // decoder sets the sizes of --model.
 func (o *makeInferenceOptions) decoder() error {
 	if o.Model == "" {
-		for _, name := range ofDecoder {
-			if !o.flags.Changed(name) {
-				return cli.BadInput(
-					"name the network: give --model with one of %s, or its sizes with --%s (--%s is missing)",
-					strings.Join(layers.Decoders(), ", "), strings.Join(ofDecoder, ", --"), name)
-			}
-		}
 		if o.Decoder.Experts == 0 {
-			if o.flags.Changed("top-k") {
-				return cli.BadInput("--top-k %d: give the number of --experts", o.Decoder.TopK)
-			}
 			o.Decoder.TopK = 0
 		}
 		o.Name = "a decoder"
 		return nil
-	}
-	for _, name := range append([]string{"experts", "top-k"}, ofDecoder...) {
-		if o.flags.Changed(name) {
-			return cli.BadInput("--%s: --model %s has its own: leave out one of them", name, o.Model)
-		}
 	}
 	n, err := layers.Named(o.Model)
 	if err != nil {
@@ -186,18 +157,12 @@ func (o *makeInferenceOptions) decoder() error {
 func (o *makeInferenceOptions) compute() (parallel.InferenceCompute, error) {
 	c := o.ComputeFor
 	if o.FLOPS > 0 {
-		c.FLOPS = float64(o.FLOPS) * float64(o.MFU)
+		c.FLOPS = o.FLOPS * o.MFU
 	}
 	if o.Memory > 0 {
-		c.Memory = float64(o.Memory) * float64(o.MBU)
+		c.Memory = o.Memory * o.MBU
 	}
 	switch {
-	case o.flags.Changed("mfu") && o.FLOPS == 0:
-		return c, cli.BadInput("--mfu: is a share of --flops, which is missing")
-	case o.flags.Changed("mbu") && o.Memory == 0:
-		return c, cli.BadInput("--mbu: is a share of --memory, which is missing")
-	case c.FLOPS+c.Memory > 0 && c.Prefill+c.Decode > 0:
-		return c, cli.BadInput("--flops and --memory: give them, or --prefill-compute and --decode-compute, not both")
 	case c.FLOPS+c.Memory > 0:
 	case o.Prefill > 0 && c.Prefill == 0:
 		return c, cli.BadInput(

@@ -25,14 +25,12 @@ func newMakeZeROCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zero --stage 1|2|3 --model NAME --ranks N --compute TIME",
 		Short: "Data parallel training with ZeRO 1, 2 or 3, as with DeepSpeed",
-		Long: `DeepSpeed's ZeRO: stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3
+		Long: cli.Long("docs/workloads.md", `
+DeepSpeed's ZeRO: stage 1 shares the state of the optimizer, stage 2 the gradients too, stage 3
 the parameters too. Defaults are DeepSpeed's; each flag names its key of zero_optimization.
 Stages 1 and 2 call an all-reduce for each bucket, as DeepSpeed does by default. --reduce reduce
 is one reduce to each owner of a part, --reduce reduce-scatter what the paper counts.
-PyTorch's FullyShardedDataParallel is "make fsdp".
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+PyTorch's FullyShardedDataParallel is "make fsdp".`),
 		Example: `  ddlemu workload make zero --stage 2 --model llama2-7b --ranks 16 --flops 312TFLOPS \
     -o zero2.jsonl
   ddlemu workload make zero --stage 3 --params 1540000000 --blocks 28 --ranks 4 --compute 2.4s \
@@ -53,20 +51,12 @@ Page: docs/workloads.md`,
 		"stage 3: parameters used again within so many `elements` stay gathered (stage3_max_reuse_distance)")
 	fs.Int64Var(&o.Persist, "persist", o.Persist,
 		"stage 3: tensors of at most so many `elements` stay gathered (stage3_param_persistence_threshold)")
-	return cmd
+	return cli.Ruled(cmd,
+		o.rules(cli.Required("stage", "the stage of ZeRO is missing"), cli.Range("stage", 1, 3),
+			cli.Needs("reuse-distance persist", "stage=3", ""), cli.Needs("gather-bucket reduce", "stage=1 stage=2", ""))...)
 }
 
 func runMakeZeRO(_ context.Context, g *cli.Global, o *makeZeROOptions) error {
-	if o.Stage < 1 || o.Stage > 3 {
-		return cli.BadInput("--stage %d: give the stage of ZeRO, 1, 2 or 3", o.Stage)
-	}
-	of := map[string]bool{"reuse-distance": o.Stage == 3, "persist": o.Stage == 3, "gather-bucket": o.Stage < 3,
-		"reduce": o.Stage < 3}
-	for name, has := range of {
-		if o.flags.Changed(name) && !has {
-			return cli.BadInput("--%s: stage %d has none: see `ddlemu workload make zero --help`", name, o.Stage)
-		}
-	}
 	n, err := o.network()
 	if err != nil {
 		return err
@@ -88,14 +78,12 @@ func newMakeDiLoCoCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diloco --model NAME --ranks N --inner-steps H --compute TIME",
 		Short: "Local SGD: workers that train alone and exchange every H steps, as with DiLoCo",
-		Long: `Each worker trains alone for --inner-steps steps of --compute. Then an all-reduce exchanges by how
+		Long: cli.Long("docs/workloads.md", `
+Each worker trains alone for --inner-steps steps of --compute. Then an all-reduce exchanges by how
 much the parameters have changed, --outer-bits for each. --steps counts exchanges of all of them.
 
 --fragments F exchanges the network in F parts (Streaming DiLoCo). --delay T lets a worker go on
-for T inner steps before it needs the result. --per-worker R gives a worker R ranks.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+for T inner steps before it needs the result. --per-worker R gives a worker R ranks.`),
 		Example: `  ddlemu workload make diloco --model gpt2 --ranks 8 --inner-steps 100 --compute 300ms \
     -o diloco.jsonl
   ddlemu workload make diloco --model gpt2 --ranks 4 --inner-steps 96 --fragments 12 --delay 2 \
@@ -111,13 +99,12 @@ Page: docs/workloads.md`,
 	fs.IntVar(&o.Fragments, "fragments", o.Fragments, "`parts` of the network that are exchanged one after the other")
 	fs.IntVar(&o.Delay, "delay", 0,
 		"inner `steps` that go on before the result of an exchange is needed (default: the worker waits)")
-	return cmd
+	return cli.Ruled(cmd,
+		o.rules(
+			cli.Required("inner-steps", "nothing says how long a worker trains alone"), cli.Least("inner-steps", 1))...)
 }
 
 func runMakeDiLoCo(_ context.Context, g *cli.Global, o *makeDiLoCoOptions) error {
-	if o.InnerSteps < 1 {
-		return cli.BadInput("--inner-steps %d: give the steps that a worker trains between two exchanges", o.InnerSteps)
-	}
 	n, err := o.network()
 	if err != nil {
 		return err

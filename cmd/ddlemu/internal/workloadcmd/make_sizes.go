@@ -4,6 +4,7 @@ package workloadcmd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,15 +29,13 @@ func newMakeGPTCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gpt --layers L --hidden H --heads A --batch B [--tp T] [--pp P] [--dp D]",
 		Short: "A GPT with tensor, pipeline, data and expert parallelism, as with Megatron-LM",
-		Long: `Megatron-LM: each layer has two all-reduces forward and two backward in its tensor parallel group,
+		Long: cli.Long("docs/workloads.md", `
+Megatron-LM: each layer has two all-reduces forward and two backward in its tensor parallel group,
 and with experts two all-to-alls each way; with --skew, --seed or --capacity-factor their sizes
 differ. Pipeline stages exchange activations in the schedule 1F1B. Gradients are reduced at the end.
 
 There are tp * pp * dp ranks: tensor parallel ranks are neighbours, stages are farthest apart.
-Expert parallel ranks are data parallel ones.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+Expert parallel ranks are data parallel ones.`),
 		Example: `  ddlemu workload make gpt --layers 96 --hidden 12288 --heads 96 --tp 8 --pp 8 --dp 2 \
     --batch 64 --flops 312TFLOPS -o gpt3.jsonl
   ddlemu workload make gpt --layers 32 --hidden 4096 --heads 32 --dp 8 --ep 8 --experts 8 \
@@ -66,7 +65,7 @@ Page: docs/workloads.md`,
 	o.routingOptions.AddFlags(fs)
 	o.makeOptions.AddFlags(fs)
 	o.flags = fs
-	return cmd
+	return cli.Ruled(cmd, jobRules...)
 }
 
 // setDP computes the number of data parallel ranks of --ranks.
@@ -103,23 +102,21 @@ func runMakeGPT(_ context.Context, g *cli.Global, o *makeGPTOptions) error {
 type makeDLRMOptions struct {
 	makeOptions
 	Tables, Dim int64
-	Bottom, Top listFlag
+	Bottom, Top []int64
 	Ranks       int
 	Batch       int
 	Type        string
 }
 
 func newMakeDLRMCommand(g *cli.Global) *cobra.Command {
-	o := &makeDLRMOptions{Bottom: listFlag{13, 512, 256, 64}, Top: listFlag{512, 512, 256, 1}}
+	o := &makeDLRMOptions{Bottom: []int64{13, 512, 256, 64}, Top: []int64{512, 512, 256, 1}}
 	cmd := &cobra.Command{
 		Use:   "dlrm --ranks N --batch B --compute TIME",
 		Short: "A recommendation model, DLRM: embedding tables and perceptrons",
-		Long: `The embedding tables are distributed among the ranks, the two perceptrons are data parallel. An
+		Long: cli.Long("docs/workloads.md", `
+The embedding tables are distributed among the ranks, the two perceptrons are data parallel. An
 all-to-all brings the vectors to the samples, another one their gradients back, and the gradients
-of each perceptron are reduced.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+of each perceptron are reduced.`),
 		Example: `  ddlemu workload make dlrm --ranks 8 --batch 2048 --compute 10ms -o dlrm.jsonl`,
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMakeDLRM(cmd.Context(), g, o) },
@@ -129,18 +126,16 @@ Page: docs/workloads.md`,
 	fs.IntVar(&o.Batch, "batch", 2048, "`samples` of a rank in a step")
 	fs.Int64Var(&o.Tables, "tables", 26, "`number` of embedding tables")
 	fs.Int64Var(&o.Dim, "dim", 64, "`size` of an embedding")
-	fs.Var(&o.Bottom, "bottom",
+	fs.Var(layersFlag(&o.Bottom), "bottom",
 		"`sizes` of the layers of the bottom perceptron, from the dense inputs to the size of an embedding")
-	fs.Var(&o.Top, "top", "`sizes` of the layers of the top perceptron, without its input")
+	fs.Var(layersFlag(&o.Top), "top", "`sizes` of the layers of the top perceptron, without its input")
 	fs.StringVar(&o.Type, "dtype", "float32", "`type` of what is sent")
 	o.AddFlags(fs)
-	return cmd
+	return cli.Ruled(cmd,
+		slices.Concat(jobRules, []cli.Rule{cli.Required("ranks", "the job has no ranks"), cli.Least("ranks", 1)})...)
 }
 
 func runMakeDLRM(_ context.Context, g *cli.Global, o *makeDLRMOptions) error {
-	if o.Ranks < 1 {
-		return cli.BadInput("--ranks %d: give the number of ranks, at least 1", o.Ranks)
-	}
 	return o.write(g, &parallel.DLRM{
 		Tables: o.Tables, Dim: o.Dim, Bottom: o.Bottom, Top: o.Top, Ranks: o.Ranks, Steps: o.Steps, Batch: o.Batch,
 		Compute: o.compute(), Type: o.Type,

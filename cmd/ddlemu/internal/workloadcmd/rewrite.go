@@ -22,7 +22,7 @@ import (
 type workloadRewriteOptions struct {
 	OutputOptions
 	Scale, Replace []string
-	BucketCap      sizeFlag
+	BucketCap      int64
 	Compute        string
 }
 
@@ -32,7 +32,7 @@ func (o *workloadRewriteOptions) AddFlags(fs *pflag.FlagSet) {
 		"multiply the counts of a function, as allreduce=0.01, or sendrecv=0.5 (`rule`; may be given several times)")
 	fs.StringArrayVar(&o.Replace, "replace", nil,
 		"replace each call by two (`rule`): allreduce=reduce_scatter+all_gather or allreduce=reduce+broadcast")
-	fs.Var(&o.BucketCap, "bucket-cap",
+	fs.Var(sizeFlag(&o.BucketCap), "bucket-cap",
 		"put all-reduces that follow each other together, until they have this `size` or more")
 	fs.StringVar(&o.Compute, "scale-compute", "",
 		"multiply times of computation by a `factor`, as 0.5, or by the ratio of two kinds of GPUs, as a100-sxm:h100-sxm")
@@ -43,15 +43,13 @@ func newWorkloadRewriteCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrite FILE",
 		Short: "Change a workload by rules: compression, buckets, other collectives, faster GPUs",
-		Long: `Write the workload with other calls or times, and note the rules in its head. They are applied in
+		Long: cli.Long("docs/workloads.md", `
+Write the workload with other calls or times, and note the rules in its head. They are applied in
 this order: --bucket-cap, --scale-bytes, --replace, --scale-compute. Dependencies stay. A rule for
 a function that no call has is refused, and so is a workload that "ddlemu workload check" refuses.
 
 --bucket-cap joins all-reduces that follow each other. --scale-compute FROM:TO takes the ratio of
-the data sheets of two kinds of GPUs; a factor that you measured is better.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+the data sheets of two kinds of GPUs; a factor that you measured is better.`),
 		Example: `  ddlemu workload rewrite job.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl
   ddlemu workload rewrite job.jsonl --replace allreduce=reduce_scatter+all_gather -o two.jsonl
   ddlemu workload rewrite job.jsonl --bucket-cap 100M -o large.jsonl
@@ -62,7 +60,8 @@ Page: docs/workloads.md`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd,
+		cli.Required("scale-bytes replace bucket-cap scale-compute nccl-env", "nothing would change"))
 }
 
 func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOptions, path string) error {
@@ -100,7 +99,7 @@ func runWorkloadRewrite(ctx context.Context, g *cli.Global, o *workloadRewriteOp
 
 // rules are those that the flags name.
 func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
-	r := &rewrite.Rules{BucketCap: int64(o.BucketCap)}
+	r := &rewrite.Rules{BucketCap: o.BucketCap}
 	for _, text := range o.Scale {
 		s, err := rewrite.ParseScale(text)
 		if err != nil {
@@ -121,10 +120,6 @@ func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
 			return nil, cli.BadInput("--scale-compute %s: %w", o.Compute, err)
 		}
 		r.Compute = c
-	}
-	if r.Empty() && len(o.NCCLEnv) == 0 {
-		return nil, cli.BadInput("say what changes: give --scale-bytes, --replace, --bucket-cap, --scale-compute or " +
-			"--nccl-env")
 	}
 	return r, nil
 }

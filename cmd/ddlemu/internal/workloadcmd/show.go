@@ -42,15 +42,13 @@ func newWorkloadShowCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print what a workload does, as a table and as a picture",
-		Long: `Print where a workload is from and what its source did not say, then for each step how long the
+		Long: cli.Long("docs/workloads.md", `
+Print where a workload is from and what its source did not say, then for each step how long the
 ranks compute and what they call. Steps that do the same are one row.
 
 The picture has a column for each stream, and in each row what may execute at the same time. An
 operation comes after those above it, and after the lines behind "<-". Without --rank it shows
-the first step, of at most 4 different ranks.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+the first step, of at most 4 different ranks.`),
 		Example: `  ddlemu workload show job.jsonl
   ddlemu workload show job.jsonl --rank 3
   ddlemu workload show job.jsonl --ops`,
@@ -59,7 +57,7 @@ Page: docs/workloads.md`,
 	}
 	o.AddFlags(cmd.Flags())
 	g.AddJSONFlag(cmd.Flags())
-	return cmd
+	return cli.Ruled(cmd, cli.Least("rows", 1), cli.Excludes("ops", "json", "the file itself is JSON lines"))
 }
 
 func runWorkloadShow(ctx context.Context, g *cli.Global, o *workloadShowOptions, path string) error {
@@ -70,13 +68,7 @@ func runWorkloadShow(ctx context.Context, g *cli.Global, o *workloadShowOptions,
 	if n := ix.Workload.Head.Ranks; o.Rank < -1 || o.Rank >= n {
 		return cli.BadInput("--rank %d: the workload has ranks 0 to %d", o.Rank, n-1)
 	}
-	if o.Rows < 1 {
-		return cli.BadInput("--rows %d: must be at least 1", o.Rows)
-	}
 	if o.Ops {
-		if g.JSON {
-			return cli.BadInput("--ops: the file itself is JSON lines: leave out --json")
-		}
 		listOps(g.Stdout, ix, o.Rank)
 		return nil
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package workloadcmd has the command workload: files that say what a job does.
 package workloadcmd
 
 import (
@@ -25,12 +26,10 @@ func NewWorkloadCommand(g *cli.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workload",
 		Short: "Describe a job by what its ranks compute and call: make, convert, check, show, rewrite",
-		Long: `A workload is a file that says what each rank of a job does: for how long it computes, which
+		Long: cli.Long("docs/workloads.md", `
+A workload is a file that says what each rank of a job does: for how long it computes, which
 collectives, sends and receives it calls, and what waits for what. Its format,
-ddlemu.workload/1, is JSON lines.
-
-` + cli.ExitHelp + `
-Page: docs/workloads.md`,
+ddlemu.workload/1, is JSON lines.`),
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
   ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload show resnet50.jsonl
@@ -134,39 +133,34 @@ func (o *OutputOptions) Write(g *cli.Global, w *workload.Workload) error {
 	return nil
 }
 
-// sizeFlag is a flag for a size in bytes.
-type sizeFlag int64
+// sizeFlag is a flag for the size of a bucket in bytes.
+func sizeFlag(to *int64) pflag.Value {
+	return cli.Value(to, "size", func(text string) (int64, error) {
+		size, err := units.ParseSize(text)
+		if err == nil && size == 0 {
+			err = fmt.Errorf("%q is no size of a bucket: must be above 0", text)
+		}
+		return int64(size), err
+	}, func(size int64) string { return units.Size(size).String() })
+}
 
-func (s *sizeFlag) String() string { return units.Size(*s).String() }
-func (s *sizeFlag) Type() string   { return "size" }
-
-func (s *sizeFlag) Set(text string) error {
-	size, err := units.ParseSize(text)
-	if err == nil && size == 0 {
-		err = fmt.Errorf("%q is no size of a bucket: must be above 0", text)
+// rateText writes a rate with its unit, "" for 0.
+func rateText(unit string) func(float64) string {
+	return func(rate float64) string {
+		if rate == 0 {
+			return ""
+		}
+		return units.SI(rate) + unit
 	}
-	if err != nil {
-		return err
-	}
-	*s = sizeFlag(size)
-	return nil
 }
 
 // flopsFlag is a flag for floating point operations per second.
-type flopsFlag float64
+func flopsFlag(to *float64) pflag.Value { return cli.Value(to, "rate", parseFLOPS, rateText("FLOPS")) }
 
-func (f *flopsFlag) String() string {
-	if *f == 0 {
-		return ""
-	}
-	return units.SI(float64(*f)) + "FLOPS"
-}
-func (f *flopsFlag) Type() string { return "rate" }
-
-func (f *flopsFlag) Set(text string) error {
+func parseFLOPS(text string) (float64, error) {
 	number, ok := strings.CutSuffix(text, "FLOPS")
 	if !ok {
-		return fmt.Errorf("%q is no rate: write 312TFLOPS or 1.98PFLOPS", text)
+		return 0, fmt.Errorf("%q is no rate: write 312TFLOPS or 1.98PFLOPS", text)
 	}
 	factor := 1.0
 	if n := len(number); n > 0 {
@@ -176,53 +170,36 @@ func (f *flopsFlag) Set(text string) error {
 	}
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(x > 0 && x*factor <= 1e21) {
-		return fmt.Errorf("%q is no rate above 0, and 1000000PFLOPS at most: write 312TFLOPS or 1.98PFLOPS", text)
+		return 0, fmt.Errorf("%q is no rate above 0, and 1000000PFLOPS at most: write 312TFLOPS or 1.98PFLOPS", text)
 	}
-	*f = flopsFlag(x * factor)
-	return nil
+	return x * factor, nil
 }
 
 // shareFlag is a flag for a part of a whole: above 0, and 1 at most.
-type shareFlag float64
-
-func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
-func (s *shareFlag) Type() string   { return "share" }
-
-func (s *shareFlag) Set(text string) error {
-	number, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		x /= 100
-	}
-	if err != nil || !(x > 0 && x <= 1) {
-		return fmt.Errorf("%q is no share above 0, and 1 at most: write 0.4 or 40%%", text)
-	}
-	*s = shareFlag(x)
-	return nil
-}
-
-// listFlag is a flag for sizes of layers, as 512-256-1.
-type listFlag []int64
-
-func (l *listFlag) Type() string { return "sizes" }
-
-func (l *listFlag) String() string {
-	var parts []string
-	for _, n := range *l {
-		parts = append(parts, strconv.FormatInt(n, 10))
-	}
-	return strings.Join(parts, "-")
-}
-
-func (l *listFlag) Set(text string) error {
-	var out listFlag
-	for _, part := range strings.Split(text, "-") {
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil {
-			return errors.New("write the sizes of the layers as 512-256-1")
+func shareFlag(to *float64) pflag.Value {
+	return cli.Value(to, "share", func(text string) (float64, error) {
+		number, percent := strings.CutSuffix(text, "%")
+		x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if percent {
+			x /= 100
 		}
-		out = append(out, n)
-	}
-	*l = out
-	return nil
+		if err != nil || !(x > 0 && x <= 1) {
+			return 0, fmt.Errorf("%q is no share above 0, and 1 at most: write 0.4 or 40%%", text)
+		}
+		return x, nil
+	}, func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })
+}
+
+// layersFlag is a flag for sizes of layers, as 512-256-1.
+func layersFlag(to *[]int64) pflag.Value {
+	return cli.Value(to, "sizes", func(text string) (out []int64, err error) {
+		for part := range strings.SplitSeq(text, "-") {
+			n, err := strconv.ParseInt(part, 10, 64)
+			if err != nil {
+				return nil, errors.New("write the sizes of the layers as 512-256-1")
+			}
+			out = append(out, n)
+		}
+		return out, nil
+	}, func(sizes []int64) string { return strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", "-") })
 }
