@@ -18,9 +18,9 @@ import (
 
 // Rule is a rule between the flags of a command, or for the value of one.
 //
-// Rules name flags without dashes, several divided by spaces. "via=p2p" is --via with this value, given or not, "!model"
-// is the lack of --model, "fabric+" is --fabric given twice, and a name in capitals is the arguments. A flag is given if
-// it has a value that is not "" and not false.
+// Rules name flags without dashes, several divided by spaces. "via=p2p" is --via with this value, given or not.
+// "!model" is the lack of --model, "fabric+" is --fabric given twice, and a name in capitals is the arguments. A flag
+// is given if it has a value that is not "" and not false.
 type Rule struct {
 	names string // all that it names
 	check func(c *given) error
