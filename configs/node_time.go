@@ -25,7 +25,7 @@ func (f *Fabric) CheckTimedNodes(soft bool) error {
 	case f.OnKernel():
 		return errors.New("runs on the datapath kernel do not have it")
 	case !soft:
-		return errors.New("a GPU takes its own time: only the software CUDA has that of another")
+		return errors.New("a GPU takes its own time: only the software CUDA has the time of another")
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ var settings = append([]Setting{
 		"`what` NCCL decides by: fabric (nodes with the fabric's NICs) or host (this machine)",
 		func(f *Fabric) *string { return &f.NCCLView }, ParseNCCLView),
 	fabricSetting("nccl-latency", "nccl.latency",
-		"`latency` of the NICs that NCCL decides by: a duration, or link for that of the links (default: what the "+
+		"`latency` of the NICs that NCCL decides by: a duration, or link for the links' latency (default: what the "+
 			"real net tells NCCL, mostly 0)", func(f *Fabric) *ShownLatency { return &f.NCCL.Latency },
 		ParseShownLatency),
 }, linkSettings()...)

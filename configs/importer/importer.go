@@ -157,7 +157,7 @@ func errUnknown(text string) error {
 		return errors.New("is empty")
 	}
 	return errors.New(
-		"is no network or node of another tool that can be read: NCCL's topology (XML), and those of SimAI, ns-3 " +
+		"is no network or node of another tool that can be read: NCCL's topology (XML), and files of SimAI, ns-3 " +
 			"(HPCC), ASTRA-sim and htsim")
 }
 
@@ -166,7 +166,7 @@ func errUnknown(text string) error {
 func errNoMachine(files []File, conf string) error {
 	if conf == "" {
 		return fmt.Errorf(
-			"%s: is NCCL's graph, which is what NCCL decided and no machine: give the topology beside it, that of "+
+			"%s: is NCCL's graph, which is what NCCL decided and no machine: give the topology beside it, from "+
 				"NCCL_TOPO_DUMP_FILE", files[0].Name)
 	}
 	return fmt.Errorf(

@@ -137,7 +137,7 @@ func (f *Fabric) FasterThanPorts() string {
 	first := faster[0]
 	port, _ := f.SlowerPort(first)
 	return fmt.Sprintf(
-		"link %s%s: its bandwidth is %v, but that of port %s is %v: change the ports too, with a match of whole nodes "+
+		"link %s%s: its bandwidth is %v, but port %s has %v: change the ports too, with a match of whole nodes "+
 			"or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port),
 		LinkOf(f.Hops[port].Spec).Bandwidth)
 }

@@ -335,7 +335,7 @@ func torus(out *found.Fabric, dims []dimension) error {
 	for _, d := range dims {
 		if d.rate != dims[0].rate || d.hop != dims[0].hop || d.end != dims[0].end {
 			return errors.New(
-				"is a torus whose dimensions have links of different bandwidth or latency: those of a fabric's torus " +
+				"is a torus whose dimensions have links of different bandwidth or latency: the links of a fabric's torus " +
 					"are all alike")
 		}
 		size, nodes = append(size, d.npus), nodes*d.npus

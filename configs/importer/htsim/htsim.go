@@ -76,7 +76,7 @@ func Read(text string, o found.Options) (*found.Fabric, error) {
 	for i := range f.tiers {
 		if !f.tier[i].latencyGiven {
 			return nil, fmt.Errorf(
-				"tier %d has no Downlink_Latency_ns: htsim takes that of its flag -hop_latency; write it into the "+
+				"tier %d has no Downlink_Latency_ns: htsim takes its flag -hop_latency; write it into the "+
 					"file", i)
 		}
 	}
@@ -232,7 +232,7 @@ func (f *file) shape() (s shape, err error) {
 	}
 	if f.tier[0].rate == 0 {
 		return s, errors.New(
-			"tier 0 has no Downlink_speed_Gbps: htsim takes that of its flag -linkspeed; write it into the file")
+			"tier 0 has no Downlink_speed_Gbps: htsim takes its flag -linkspeed; write it into the file")
 	}
 	t0, t1 := &f.tier[0], &f.tier[1]
 	if f.nodes%f.podsize != 0 || f.podsize%t0.radixDown != 0 || t0.bundle != 1 {

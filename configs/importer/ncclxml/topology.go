@@ -181,7 +181,7 @@ func (m *machine) net(out *found.Fabric) {
 	}
 	latency := m.nics[0].latency
 	if slices.ContainsFunc(m.nics, func(n nic) bool { return n.latency != latency }) {
-		out.Note("the NICs tell NCCL different latencies: those of NIC 0, %v, for all", latency)
+		out.Note("the NICs tell NCCL different latencies: the latency of NIC 0, %v, for all", latency)
 	}
 	c.NCCL.Latency = configs.ShownLatency{Time: latency.Round(time.Nanosecond)}
 	if latency != 0 && !sockets && c.NCCL.Net == "" {

@@ -98,7 +98,7 @@ func (g *Graph) ports(c *configs.Fabric) error {
 	for i, p := range g.Ports {
 		if p.Latency != first.Latency || p.Loss != first.Loss {
 			return fmt.Errorf(
-				"the link of %s has a latency of %v and a loss of %g, that of %s %v and %g: a fabric's NICs have the "+
+				"the link of %s has a latency of %v and a loss of %g, the link of %s %v and %g: a fabric's NICs have the "+
 					"same",
 				g.nic(i), p.Latency, p.Loss, g.nic(0), first.Latency, first.Loss)
 		}

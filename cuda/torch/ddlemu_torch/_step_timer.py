@@ -70,7 +70,7 @@ class StepTimer:
 
     def __str__(self) -> str:
         if not self._virtual:
-            return ("time: of this host, whose processors also do what GPUs would do. It is not that of a GPU job. "
+            return ("time: of this host, whose processors also do what GPUs would do. It is not the time of a GPU job. "
                     "`ddlemu run --clock virtual` tells the network's part exactly")
         kind, _, factor = os.environ.get(_COMPUTE_VARIABLE, "none").partition(":")
         compute = f"CPU time of this thread times {factor}" if kind == "cpu" else "takes no time (see ddlemu run --compute)"

@@ -96,7 +96,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10, help="training steps (default: %(default)s)")
     parser.add_argument("--profiles", nargs="+", default=PROFILES, help="fabrics (default: %(default)s)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="(default: %(default)s)")
-    parser.add_argument("--nccl", metavar="VERSION", help="of NCCL, 2.22 or 2.29 (default: that of ddlemu run)")
+    parser.add_argument("--nccl", metavar="VERSION", help="of NCCL, 2.22 or 2.29 (default: as ddlemu run)")
     parser.add_argument("--ddlemu", default="ddlemu", metavar="FILE", help="the program ddlemu (default: on PATH)")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of a rank
     args = parser.parse_args()

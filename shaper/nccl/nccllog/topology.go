@@ -36,7 +36,7 @@ func Combine(comms []*Comm) (*Topology, error) {
 		}
 		if c.Ranks != len(comms) || c.Rank != rank || c.Nodes != comms[0].Nodes {
 			return nil, fmt.Errorf(
-				"the NCCL log of rank %d says rank %d of %d on %d nodes, that of rank 0 %d ranks on %d nodes",
+				"the NCCL log of rank %d says rank %d of %d on %d nodes, the log of rank 0 %d ranks on %d nodes",
 				rank, c.Rank, c.Ranks, c.Nodes, comms[0].Ranks, comms[0].Nodes)
 		}
 	}

@@ -41,7 +41,7 @@ func (t *Test) Collective(prefer ...nccl.Collective) (of nccl.Collective, err er
 // reduced; but sendrecv_perf goes through its operators as the reductions do.
 func (t *Test) Fits(c nccl.Collective) error {
 	if t.CPUTime {
-		return fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it", t.Line)
+		return fmt.Errorf("line %d: the times are times of the host's threads (-C): measure without it", t.Line)
 	}
 	if t.Name != "" {
 		if of, err := nccl.ParseCollective(t.Name); err != nil || of != c {

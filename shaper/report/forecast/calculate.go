@@ -68,7 +68,7 @@ func otherNodes(hosts, nodes int) []string {
 	case 1:
 		return []string{
 			fmt.Sprintf(
-				"the ranks of the log were on 1 host, here they are on %d: its times are those of what joins the GPUs "+
+				"the ranks of the log were on 1 host, here they are on %d: its times are of what joins the GPUs "+
 					"of a host, "+
 					"and the links of a fabric are between nodes", nodes)}
 	}

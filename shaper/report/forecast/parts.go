@@ -88,7 +88,7 @@ func (r *Report) explainRows(rows []emulate.Forecast, c *configs.Fabric) {
 	for i := range rows {
 		f := &rows[i]
 		if r.Rows[i].Parts = PartsOf(f.Explained, c); f.Explained != nil && f.Explained.Calls < f.Case.Iters {
-			r.Notes = append(r.Notes, fmt.Sprintf("size %d: the parts are those of %s of %d, which take long to calculate",
+			r.Notes = append(r.Notes, fmt.Sprintf("size %d: the parts are the parts of %s of %d, which take long to calculate",
 				f.Case.Size, units.Count(f.Explained.Calls, "call"), f.Case.Iters))
 		}
 	}

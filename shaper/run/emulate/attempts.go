@@ -72,7 +72,7 @@ func (o *Options) keep(ctx context.Context, before *complete, out Outcome, err e
 	_, spent := whyStopped(ctx)
 	kept := before.out
 	v := &kept.Verdict
-	why := fmt.Sprintf("%s: %s; the rows are those of attempt %d, at time scale %d",
+	why := fmt.Sprintf("%s: %s; the rows are from attempt %d, at time scale %d",
 		attemptName(before.number+1), cmp.Or(out.Verdict.Summary, "interrupted"), before.number, kept.Scale)
 	if spent {
 		v.Notes, err = append(v.Notes, why), nil

@@ -28,13 +28,13 @@ func TestStoppedRepetition(t *testing.T) {
 		says   string // where the verdict says what the rows are
 	}{
 		{"interrupted", context.Canceled, true, verdict.Incomplete,
-			"attempt 2 of 3 at most: interrupted: 1 of 2 rows measured; the rows are those of attempt 1, at time scale 4, which was INVALID: host: late"},
+			"attempt 2 of 3 at most: interrupted: 1 of 2 rows measured; the rows are from attempt 1, at time scale 4, which was INVALID: host: late"},
 		{"interrupted before it starts", context.Canceled, false, verdict.Incomplete,
-			"attempt 2 of 3 at most: interrupted: no row measured; the rows are those of attempt 1, at time scale 4, which was INVALID: host: late"},
+			"attempt 2 of 3 at most: interrupted: no row measured; the rows are from attempt 1, at time scale 4, which was INVALID: host: late"},
 		{"budget", errSpent, true, "INVALID",
-			"attempt 2 of 3 at most: the budget of 5s was spent: 1 of 2 rows measured; the rows are those of attempt 1, at time scale 4"},
+			"attempt 2 of 3 at most: the budget of 5s was spent: 1 of 2 rows measured; the rows are from attempt 1, at time scale 4"},
 		{"budget spent before it starts", errSpent, false, "INVALID",
-			"attempt 2 of 3 at most: the budget of 5s was spent: no row measured; the rows are those of attempt 1, at time scale 4"},
+			"attempt 2 of 3 at most: the budget of 5s was spent: no row measured; the rows are from attempt 1, at time scale 4"},
 	} {
 		for _, lastOnly := range []bool{true, false} {
 			var out, log strings.Builder

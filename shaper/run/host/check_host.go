@@ -91,7 +91,7 @@ func (m Machine) memory() Check {
 }
 
 func (m Machine) files() Check {
-	k := Check{Name: "open files", Means: "a rank opens about two per connection, besides those of NCCL"}
+	k := Check{Name: "open files", Means: "a rank opens about two per connection, besides NCCL's"}
 	return k.limit(unix.RLIMIT_NOFILE, enoughFiles, "ulimit -n", "ulimit -n 4096")
 }
 

@@ -178,21 +178,31 @@ func (n *node) start(c bench.Command) (bench.Child, error) {
 		n.take(k.start)
 		return nil, fmt.Errorf("node %d: %w", n.number, err)
 	}
+	return n.answered(k)
+}
+
+// answered waits for the node's answer to a start.
+func (n *node) answered(k *child) (bench.Child, error) {
+	var m message
 	select {
-	case m := <-k.answer:
-		if m.Text != "" {
-			n.take(k.start)
-			return nil, fmt.Errorf("node %d: %s", n.number, m.Text)
-		}
-		k.pid = m.PID
-		return k, nil
+	case m = <-k.answer:
 	case <-n.gone:
-		return nil, n.goneError()
+		select {
+		case m = <-k.answer: // the node has answered and left
+		default:
+			return nil, n.goneError()
+		}
 	case <-time.After(answerTimeout):
 		n.take(k.start) // its answer comes too late
 		k.Kill()
 		return nil, fmt.Errorf("node %d does not answer", n.number)
 	}
+	if m.Text != "" {
+		n.take(k.start)
+		return nil, fmt.Errorf("node %d: %s", n.number, m.Text)
+	}
+	k.pid = m.PID
+	return k, nil
 }
 
 // add adds a rank that is about to be started.

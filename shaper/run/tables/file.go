@@ -124,7 +124,7 @@ func (t *Table) Notes() (notes []string) {
 	}
 	log := &t.Log
 	if others := t.file.others(t); others != "" && !t.each {
-		add(1, "the log has %d tables: judged is that of line %d%s, not judged %s: --all judges all", len(t.file.Tables),
+		add(1, "the log has %d tables: judged is the table of line %d%s, not judged %s: --all judges all", len(t.file.Tables),
 			log.Line, t.name(), others)
 	}
 	if t.unknown != "" {
@@ -135,7 +135,7 @@ func (t *Table) Notes() (notes []string) {
 	}
 	if log.Assumed {
 		add(1,
-			"no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, "+
+			"no line of the log names the columns: the columns of nccl-tests since 2022 were taken (redop, root, time, "+
 				"algbw, busbw, #wrong)")
 	}
 	add(log.Programs-1,

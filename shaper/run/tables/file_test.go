@@ -80,7 +80,7 @@ func TestChoose(t *testing.T) {
 		{"a redop", strings.ReplaceAll(testdata(t, "sendrecv-2.13.12.txt"), "N/A", "0"), nccl.AllToAll,
 			"line 10: redop sum is not of alltoall: give the log's collective"},
 		{"CPU time", strings.ReplaceAll(testdata(t, "sendrecv-2.13.12.txt"), " time ", " cputime "), nccl.SendRecv,
-			"line 1: the times are those of the host's threads (-C): measure without it"},
+			"line 1: the times are times of the host's threads (-C): measure without it"},
 	} {
 		if got := configured(readLog(t, tc.text), tc.c); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
@@ -125,7 +125,7 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"the log has 2 tables: judged is that of line 21 (all_gather), not judged line 2 (all_reduce): --all judges all",
+		"the log has 2 tables: judged is the table of line 21 (all_gather), not judged line 2 (all_reduce): --all judges all",
 		`2 lines not understood, the first is line 1: "+ srun -N 2 ./all_reduce_perf -b 1M -e 16M -f 16"`,
 	}
 	if d := cmp.Diff(want, log.Notes()); d != "" {

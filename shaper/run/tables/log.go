@@ -42,9 +42,9 @@ func (f *File) One() (*Table, error) {
 		return nil, fmt.Errorf("the log has %d tables, at the lines %d and %d: give one", len(f.Tables), log.Line,
 			f.Tables[1].Log.Line)
 	case log.CPUTime:
-		return nil, fmt.Errorf("line %d: the times are those of the host's threads (-C): measure without it", log.Line)
+		return nil, fmt.Errorf("line %d: the times are times of the host's threads (-C): measure without it", log.Line)
 	case log.OutOfBounds > 0:
-		return nil, fmt.Errorf("the log has %d values out of bounds: its times are not those of the collective",
+		return nil, fmt.Errorf("the log has %d values out of bounds: its times are not the collective's",
 			log.OutOfBounds)
 	}
 	if err := t.describe(f.keys); err != nil {

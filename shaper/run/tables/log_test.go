@@ -74,7 +74,7 @@ func TestReadLog(t *testing.T) {
 			`no line says of which collective: add a line "# collective: NAME"`},
 		"no ranks":     {"Rank", "rank", `the table does not say "# ranks: N"`},
 		"another name": {"all_gather_perf", "bisection_perf", `there is no collective "bisection"`},
-		"CPU time":     {" time ", " cputime ", "line 1: the times are those of the host's threads (-C)"},
+		"CPU time":     {" time ", " cputime ", "line 1: the times are times of the host's threads (-C)"},
 		"another type": {"    float    none      -1   130.31", "    half    none      -1   130.31",
 			"line 9: the type is half, not float: give a table of one type"},
 		"a cut row": {"1488.00   11.28    5.64       0", "",

@@ -42,7 +42,7 @@ func (x *packets) noteTraits() {
 	}
 	if x.traits().hosts {
 		x.note(
-			"%s delays nothing, so latencies are those of this host's network stack: their limits are %d us (p50) and "+
+			"%s delays nothing, so latencies are the latencies of this host's network stack: their limits are %d us (p50) and "+
 				"%d us (p99) of real time", x.shaper, hostP50, hostP99)
 	}
 }

@@ -357,7 +357,7 @@ func warnShaped(g *cli.Global, fab *fabric.Fabric, changed []int) {
 		if port, slower := fab.SlowerPort(hop); slower {
 			rate := func(hop int) any { return fabric.LinkOf(fab.Hops[hop].Spec).Bandwidth }
 			g.Warn(
-				"the bandwidth of link %s is %s, but that of port %s is %s: change the ports too with --node or "+
+				"the bandwidth of link %s is %s, but port %s has %s: change the ports too with --node or "+
 					"without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
 			break
 		}

@@ -128,7 +128,7 @@ busiest hop of 1048576 bytes: NIC node0 tx, occupied for 99 % of the time, as is
 not in the model's times: other traffic
 `
 	const summary = `
-note: no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)
+note: no line of the log names the columns: the columns of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)
 
 fixed cost: not known, as no part of the log takes the same time for several sizes: all time counts as the network's
 bandwidth: 3.5 GB/s busbw at 1048576 bytes, 153 % of what Ring Simple gives on this fabric: traffic went around the network, or the profile is not this cluster's

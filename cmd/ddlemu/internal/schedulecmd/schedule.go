@@ -93,7 +93,7 @@ func (o *scheduleMakeOptions) AddFlags(fs *pflag.FlagSet) {
 		"`collective` of a schedule that is made: all_gather, reduce_scatter or all_reduce")
 	fs.IntVar(&o.K, "k", 1, "rings, blocks per pair or trees per root of a schedule that is made")
 	fs.StringVar(&o.Grain, "grain", "",
-		"largest payload of a message, a `size` (default: that of NCCL's buffers, 1M with Simple)")
+		"largest payload of a message, a `size` (default: the size of NCCL's buffers, 1M with Simple)")
 	fs.IntVar(&o.GPUs, "gpus", 8, "`number` of GPUs of a schedule that is made")
 	fs.StringVar(&o.Proto, "proto", "Simple", "`protocol` of a schedule that is made: Simple, LL or LL128")
 	fs.BoolVar(&o.OutOfPlace, "out-of-place", false, "make an all-gather for calls out of place")

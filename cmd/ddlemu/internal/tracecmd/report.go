@@ -109,7 +109,7 @@ func addUpgrades(doc *report.Data, played *replay.Replayed, r *why.Report) error
 	}
 	notes := studyNotes(t, study, results, played.Fabric.Config.TimedNodes)
 	if isRandom(study, changes) {
-		notes = append(notes, "the draws of jitter and losses are those of the recorded run: another run has others")
+		notes = append(notes, "the draws of jitter and losses are from the recorded run: another run has others")
 	}
 	doc.AddUpgrades(changes, results, notes)
 	return nil

@@ -180,7 +180,7 @@ func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report,
 	notes := append(cli.WhyNotes(t, r), rangeNotes(t)...)
 	if scale := t.Ranks[0].TimeScale; len(with) > 0 && scale > 1 {
 		notes = append(notes,
-			fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter",
+			fmt.Sprintf("times are real ones, as PyTorch's are: times of the emulated network are %d times shorter",
 				scale))
 	}
 	first, last := t.Span()

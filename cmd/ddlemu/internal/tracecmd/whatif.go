@@ -99,7 +99,7 @@ With nothing changed, say what upgrades are worth, each with twice the rate, and
 	}
 	flags.AddShape(fs)
 	fs.StringVar(&o.Link, "link", "", "`links` to change, as for `ddlemu shape`, several with commas (default: all between nodes)")
-	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: that of its folder")
+	fs.StringVar(&o.Without, "without-job", "", "leave out the job with this `name`: its folder's name")
 	fs.StringVar(&o.On, "on", "", "play the calls on the fabric of this `file or profile`")
 	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `cables` and NICs alone")
 	o.flags = fs
@@ -414,7 +414,7 @@ func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, result
 	} else {
 		printUpgrades(w, t, changes, results)
 	}
-	basis := "NCCL's choices are those of the recorded run"
+	basis := "NCCL's choices are from the recorded run"
 	if random {
 		basis += ", and so are the draws of jitter and losses"
 	}

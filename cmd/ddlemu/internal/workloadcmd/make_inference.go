@@ -106,7 +106,7 @@ The computation is measured (--prefill-compute, --decode-compute), or follows fr
 	fs.Int64Var(&o.Decoder.KeyValue, "kv", 0,
 		"`size` of its keys, and of its values: heads of them times the size of a head")
 	fs.Int64Var(&o.Decoder.Words, "vocab", 0, "`words` of its vocabulary")
-	fs.IntVar(&o.Decoder.Experts, "experts", 0, "`number` of experts of each layer (default: that of the model; none)")
+	fs.IntVar(&o.Decoder.Experts, "experts", 0, "`number` of experts of each layer (default: the model's; none)")
 	fs.IntVar(&o.Decoder.TopK, "top-k", 2, "`experts` that each token is sent to")
 	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")

@@ -18,7 +18,7 @@ function header(data: Data): HTMLElement {
   const clock = data.clock === "virtual" ? "virtual clock" : `${data.clock} clock, time scale ${data.time_scale}`;
   return el(
     "header", {}, el("h1", {}, `${data.fabric.name}: ${data.jobs.join(", ")}`), ...verdicts(data),
-    el("p", {}, `ddlemu ${data.version}; ${clock}; all times are those of the emulated network`), ...data.notes.map((n) => el("p", { class: "note" }, n)),
+    el("p", {}, `ddlemu ${data.version}; ${clock}; all times are times of the emulated network`), ...data.notes.map((n) => el("p", { class: "note" }, n)),
   );
 }
 

@@ -55,7 +55,7 @@ func newJob(traces []*trace, o input.Options) (*job, error) {
 		}
 		switch {
 		case !o.OneForAll:
-			return nil, fmt.Errorf("%s: the trace is of one rank: give those of all", traces[0].file)
+			return nil, fmt.Errorf("%s: the trace is of one rank: give the traces of all", traces[0].file)
 		case o.Ranks == 0 && traces[0].world > 1:
 			o.Ranks = traces[0].world
 		case o.Ranks == 0:
@@ -68,7 +68,7 @@ func newJob(traces []*trace, o input.Options) (*job, error) {
 		for i, t := range traces {
 			if t.number != i {
 				return nil, fmt.Errorf(
-					"%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks",
+					"%d traces and none of rank %d, by their names such as NAME.%d.et: give the traces of all ranks",
 					len(traces), i, i)
 			}
 		}
@@ -341,7 +341,7 @@ func (j *job) source(traces []*trace) workload.Source {
 	s := workload.Source{Kind: "chakra", File: input.Title(traces[0].file, len(traces)),
 		Missing: []string{"the type of the elements", "roots and reduction operators"}}
 	missing := input.Sentences(&s.Missing)
-	missing(j.timed, "time that no node takes, such as that of the host between two operations")
+	missing(j.timed, "time that no node takes, such as the host's time between two operations")
 	missing(!j.timed, "no computation is known")
 	missing(len(traces) == 1 && j.ranks > 1, "only one rank was recorded: all %d ranks are taken to do the same",
 		j.ranks)

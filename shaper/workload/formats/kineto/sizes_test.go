@@ -139,7 +139,7 @@ func TestGroupsOfOldTraces(t *testing.T) {
 	for _, want := range []string{
 		"the process group of 1 call: all 8 ranks are taken",
 		"which ranks are in the process groups of 2, a number that follows from what goes in and comes out: ranks in a row are taken (2 calls)",
-		"1 call: the process group is not recorded; its size is that of other calls on the same stream",
+		"1 call: the process group is not recorded; it has the size of other calls on the same stream",
 		"4 calls: the trace has no In msg nelems",
 	} {
 		if !strings.Contains(said, want) {

@@ -49,7 +49,8 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 			ahead++
 		}
 	}
-	note(ahead, "rank", "the host was ahead of the GPU: a step is from its first kernel to that of the next step")
+	note(ahead, "rank",
+		"the host was ahead of the GPU: a step is from its first kernel to the first kernel of the next step")
 	note(j.left.bounded, "collective",
 		"ready between ns and max_ns of the computation before, since another one was still running")
 	note(j.left.hostOnly, "call", "no kernel was recorded; the start of the call was taken")
@@ -57,9 +58,9 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	note(j.left.cutParts, "all-to-all",
 		"the list of parts is cut; the parts that are shown are equal, and so are taken all")
 	note(j.left.annotated, "call",
-		"the trace has no In msg nelems; sizes are those of the tensors of nccl: annotations and c10d:: operators")
+		"the trace has no In msg nelems; sizes are the sizes of the tensors of nccl: annotations and c10d:: operators")
 	note(j.left.byStream, "call",
-		"the process group is not recorded; its size is that of other calls on the same stream")
+		"the process group is not recorded; it has the size of other calls on the same stream")
 	note(j.left.singles, "call", "left out, in a group of one rank")
 	note(j.left.outside, "call", "left out, outside the steps")
 	note(j.left.emptyCalls, "call", "left out, with no element to move")

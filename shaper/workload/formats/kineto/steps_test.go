@@ -47,7 +47,7 @@ func TestHostAhead(t *testing.T) {
 		strings.Join(got, " "), "step ", "step_") != strings.Join(want, " ") {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if note := "1 rank: the host was ahead of the GPU: a step is from its first kernel to that of the next step"; !slices.Contains(w.Head.Source.Notes, note) || len(w.Head.Source.Notes) > 1 {
+	if note := "1 rank: the host was ahead of the GPU: a step is from its first kernel to the first kernel of the next step"; !slices.Contains(w.Head.Source.Notes, note) || len(w.Head.Source.Notes) > 1 {
 		t.Errorf("notes %q, want %q", w.Head.Source.Notes, note)
 	}
 }

@@ -263,7 +263,7 @@ func (j *Job) place(file string, comms [][]*Member, o input.Options) error {
 		return nil
 	}
 	if found == 1 {
-		return fmt.Errorf("%s: the file is of one of %d ranks: give those of all", file, j.world)
+		return fmt.Errorf("%s: the file is of one of %d ranks: give the files of all", file, j.world)
 	}
 	return fmt.Errorf(
 		"%s: a communicator has %d ranks, and there are calls of %d of them: give the files of all ranks, or of one "+

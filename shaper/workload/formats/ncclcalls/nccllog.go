@@ -100,7 +100,7 @@ func (l *log) oneForAll(file string, lists [][]workload.Op) error {
 	first := kept(l.callers[0])
 	if len(first) == 0 {
 		return fmt.Errorf(
-			"%s: no call is in the logs of all %d ranks that were recorded, of %d: give the whole logs, or that of "+
+			"%s: no call is in the logs of all %d ranks that were recorded, of %d: give the whole logs, or the log of "+
 				"one rank alone", file, len(l.callers), l.ranks)
 	}
 	for _, c := range l.callers[1:] {

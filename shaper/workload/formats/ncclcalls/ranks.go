@@ -103,7 +103,7 @@ func (l *log) place(file string, o input.Options) error {
 	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.number, b.number) })
 	if len(l.callers) == 1 && l.ranks > 1 {
 		if !o.OneForAll {
-			return fmt.Errorf("%s: the log is of one of %d ranks: give those of all", file, l.ranks)
+			return fmt.Errorf("%s: the log is of one of %d ranks: give the logs of all", file, l.ranks)
 		}
 		l.callers[0].rank = max(l.callers[0].rank, 0)
 		return nil
@@ -122,7 +122,7 @@ func (l *log) place(file string, o input.Options) error {
 	}
 	if len(l.callers) < l.ranks && (!o.OneForAll || !l.sameForAll()) {
 		return fmt.Errorf(
-			"%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one "+
+			"%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or the log of one "+
 				"alone, or the whole log if it was cut",
 			file, l.ranks, len(l.callers))
 	}

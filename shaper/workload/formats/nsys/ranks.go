@@ -116,7 +116,7 @@ func (j *job) number() error {
 	}
 	if len(j.members) != j.world && (len(j.members) > 1 || !j.options.OneForAll) {
 		return fmt.Errorf(
-			"%s: the job had %d ranks, and the recordings are of %d: give those of all, or that of one alone, which "+
+			"%s: the job had %d ranks, and the recordings are of %d: give all recordings, or one rank's, which "+
 				"then "+
 				"stands for all (--spmd)", file, j.world, len(j.members))
 	}

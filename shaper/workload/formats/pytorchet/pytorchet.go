@@ -175,7 +175,7 @@ func (j *job) countRanks(o input.Options) error {
 	case len(j.traces) == 1 && (o.OneForAll || j.ranks == 1), len(j.traces) == j.ranks:
 		return nil
 	}
-	return fmt.Errorf("the job had %s, given: %s: give those of all ranks, or that of one alone",
+	return fmt.Errorf("the job had %s, given: %s: give the files of all ranks, or of one rank",
 		units.Count(j.ranks, "rank"), units.Count(len(j.traces), "file"))
 }
 

@@ -305,9 +305,9 @@ func (b *builder) source(file string) workload.Source {
 func (b *builder) notes() (notes []string) {
 	note := input.Counts(&notes)
 	if b.sign != "" {
-		notes = append(notes, "sizes are those of SimAI and AICB ("+b.sign+"): of an AllGather what comes out")
+		notes = append(notes, "sizes are as SimAI and AICB write them ("+b.sign+"): of an AllGather what comes out")
 	} else if b.gathers > 0 {
-		notes = append(notes, "sizes are those of ASTRA-sim: of an AllGather what a rank puts in")
+		notes = append(notes, "sizes are as ASTRA-sim writes them: of an AllGather what a rank puts in")
 	}
 	note(b.singles, "call", "left out, in a group of one rank")
 	note(b.empty, "call", "left out, of no bytes")

@@ -173,12 +173,12 @@ func TestSizes(t *testing.T) {
 	older := strings.Replace(rows, "a -1", "grad_norm -1", 1)
 	for _, test := range []struct{ text, want, note string }{
 		{"MODEL" + rows, "AllGather world 256, ReduceScatter world 64, AllToAll world 64",
-			"sizes are those of ASTRA-sim: of an AllGather what a rank puts in"},
+			"sizes are as ASTRA-sim writes them: of an AllGather what a rank puts in"},
 		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2" + rows,
 			"AllGather tp 128, ReduceScatter tp 64, AllToAll tp 64", "ASTRA-sim"},
 		{"HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 4" + rows,
 			"AllGather tp 64, ReduceScatter tp 64, AllToAll tp 64",
-			"sizes are those of SimAI and AICB (all_gpus: in the first line): of an AllGather what comes out"},
+			"sizes are as SimAI and AICB write them (all_gpus: in the first line): of an AllGather what comes out"},
 		{"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 checkpoints: 0 checkpoint_initiates: 0" + older,
 			"AllGather tp 64, ReduceScatter tp 64, AllToAll tp 64", "(a layer grad_norm)"},
 		{"MICRO\n1\nmicro_test -1 1 NONE 0 1 NONE 0 1 ALLGATHER 64 1\n", "AllGather world 64", "(a layer micro_test)"},
