@@ -37,6 +37,7 @@ type runOptions struct {
 	NCCL          string
 	TorchAlias    string
 	Soft, Strict  bool
+	CUDA          bool
 	PerNode       bool
 	Trace         string
 	Stall         time.Duration
@@ -57,6 +58,7 @@ func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.File, "file", cli.FileLetter, "", "`file` that describes the fabric")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
+	fs.BoolVar(&o.CUDA, "cuda", false, "--soft-cuda, and run a PyTorch for CUDA on it, with its operators on the CPU")
 	fs.StringVar(&o.NCCL, "nccl", "",
 		"`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
 	fs.StringVar(&o.TorchAlias, "torch-alias", "",
@@ -106,6 +108,9 @@ var (
 )
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
+	if o.CUDA {
+		o.Soft, o.NCCL = true, cmp.Or(o.NCCL, locate.CUDATorchVersion)
+	}
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
 		return err
 	}
@@ -312,6 +317,9 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	}
 	o.topology = cli.TopologyOf(set, o.softGPUs(&j.Fabric.Config))
 	g.Tell(append(o.topology.Notes(), o.noNVLink(&j.Fabric.Config, view)...))
+	if gpus := j.Fabric.Config.GPUsPerNode; o.CUDA && gpus > 0 && g.Getenv(softGPUs) == "" {
+		env = append(env, fmt.Sprintf("%s=%d", softGPUs, gpus)) // torch.cuda.device_count() of a node
+	}
 	if o.isSoft() && variables.Getenv(set)(cli.CuMem) != "" {
 		env = append(env, cli.CuMem+"=0")
 	}
@@ -431,7 +439,7 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 			return nil, &cli.InputError{Err: err}
 		}
 	}
-	torch, err := o.torch(g, layout, gpu)
+	torch, err := o.torch(g, layout, libs, gpu)
 	if err != nil {
 		return nil, err
 	}
@@ -442,8 +450,22 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 	return env, nil
 }
 
-// torch returns the environment by which PyTorch finds the backend ddlemu. With a GPU it needs none.
-func (o *runOptions) torch(g *cli.Global, layout locate.Layout, gpu bool) ([]string, error) {
+// softGPUs is the variable for how many GPUs a process of the software CUDA sees.
+const softGPUs = "DDLEMU_SOFT_GPUS"
+
+// torch returns the environment by which PyTorch finds the backend ddlemu, or with --cuda the software CUDA. With a GPU
+// it needs none.
+func (o *runOptions) torch(g *cli.Global, layout locate.Layout, libs locate.Libraries, gpu bool) ([]string, error) {
+	if o.CUDA && o.TorchAlias != "" {
+		return nil, cli.BadInput("--torch-alias is for CPU tensors: leave it out, or leave out --cuda")
+	}
+	if o.CUDA {
+		env, err := layout.CUDATorchEnv(libs, g.Getenv)
+		if err != nil {
+			return nil, &cli.InputError{Err: err}
+		}
+		return env, nil
+	}
 	for _, name := range strings.FieldsFunc(o.TorchAlias, func(r rune) bool { return r == ',' }) {
 		if name != "nccl" && name != "gloo" {
 			return nil, cli.BadInput("--torch-alias %s: %q is not nccl or gloo", o.TorchAlias, name)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs PyTorch's operators for CUDA tensors on the CPU, on the software CUDA.
+
+PyTorch loads this package when it is imported (entry point `torch.backends`). operators.cc is compiled at the first
+use for the installed PyTorch, and kept in the user's cache.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def load():
+    """Compile the operators if that has not been done for this PyTorch, and put them in place of the GPU's."""
+    import torch
+
+    version = torch.version.cuda
+    if version is None or version.split(".")[0] != "12":
+        kind = "the CPU only" if version is None else f"CUDA {version}"
+        sys.exit(f"ddlemu: --cuda needs a PyTorch for CUDA 12, and torch {torch.__version__} is for {kind}: install "
+                 "one, such as `pip install torch==2.8.0`, or use the backend ddlemu (docs/torch.md)")
+    torch.ops.load_library(_built(torch))
+
+
+def _built(torch):
+    """Return the path of the compiled operators."""
+    source = Path(__file__).with_name("operators.cc")
+    compiler = os.environ.get("CXX", "g++")
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
+    what = hashlib.sha256(source.read_bytes() + " ".join([compiler, *flags, torch.__version__]).encode())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ddlemu"
+    product = base / f"torch-{torch.__version__}-{what.hexdigest()[:16]}.so"
+    base.mkdir(parents=True, exist_ok=True)
+    with open(base / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks one compiles
+        if not product.exists():
+            _compile(compiler, flags, source, product, Path(torch.__file__).parent)
+    return str(product)
+
+
+def _compile(compiler, flags, source, product, torch):
+    """Compile the source into the product."""
+    print("ddlemu: compiling the operators for this PyTorch, once", file=sys.stderr)
+    new = product.with_suffix(".new")
+    include = [f"-I{torch / 'include'}", f"-I{torch / 'include/torch/csrc/api/include'}"]
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    try:
+        subprocess.run([compiler, *flags, *include, str(source), "-o", str(new), f"-L{torch / 'lib'}", "-lc10",
+                        "-ltorch_cpu"], check=True, env=environment)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"ddlemu: cannot compile {source}: {error}: install g++, or set CXX to a compiler of C++17")
+    new.rename(product)
