@@ -27,30 +27,30 @@ def load():
 
 def _built(torch):
     """Return the path of the compiled operators."""
-    source = Path(__file__).with_name("operators.cc")
+    sources = sorted(Path(__file__).parent.glob("*.[ch]*"))
     compiler = os.environ.get("CXX", "g++")
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
              f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
-    what = hashlib.sha256(source.read_bytes() + " ".join([compiler, *flags, torch.__version__]).encode())
+    what = hashlib.sha256(b"".join(s.read_bytes() for s in sources) + " ".join([compiler, *flags, torch.__version__]).encode())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ddlemu"
     product = base / f"torch-{torch.__version__}-{what.hexdigest()[:16]}.so"
     base.mkdir(parents=True, exist_ok=True)
     with open(base / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several ranks one compiles
         if not product.exists():
-            _compile(compiler, flags, source, product, Path(torch.__file__).parent)
+            _compile(compiler, flags, [str(s) for s in sources if s.suffix == ".cc"], product, Path(torch.__file__).parent)
     return str(product)
 
 
-def _compile(compiler, flags, source, product, torch):
-    """Compile the source into the product."""
+def _compile(compiler, flags, sources, product, torch):
+    """Compile the sources into the product."""
     print("ddlemu: compiling the operators for this PyTorch, once", file=sys.stderr)
     new = product.with_suffix(".new")
     include = [f"-I{torch / 'include'}", f"-I{torch / 'include/torch/csrc/api/include'}"]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
-        subprocess.run([compiler, *flags, *include, str(source), "-o", str(new), f"-L{torch / 'lib'}", "-lc10",
+        subprocess.run([compiler, *flags, *include, *sources, "-o", str(new), f"-L{torch / 'lib'}", "-lc10",
                         "-ltorch_cpu"], check=True, env=environment)
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"ddlemu: cannot compile {source}: {error}: install g++, or set CXX to a compiler of C++17")
+        sys.exit(f"ddlemu: cannot compile {sources[0]}: {error}: install g++, or set CXX to a compiler of C++17")
     new.rename(product)

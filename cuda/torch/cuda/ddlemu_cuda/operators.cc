@@ -27,6 +27,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu_only.h"
+
 namespace {
 
 using c10::Device;
@@ -393,8 +395,10 @@ const std::set<std::string> kKept = { "as_strided", "empty.memory_format", "empt
 	"set_.source_Tensor", "resize_", "record_stream", "is_pinned", "_pin_memory", "is_set_to",
 	"_local_scalar_dense", "_efficientzerotensor", "copy_", "native_dropout" };
 
-// Operators that are composed of others, but choose by the device what they call.
-const char *const kComposed[] = { "convolution", "convolution_backward", "_convolution" };
+// Operators without a kernel of the CUDA key that run on the CPU too: they choose by the device what they call, or are
+// the CPU's form of one that is for GPUs only (gpu_only.cc).
+const char *const kMore[] = { "convolution", "convolution_backward", "_convolution",
+	"_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward" };
 
 std::string text(const c10::OperatorName &name)
 {
@@ -412,18 +416,18 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library)
 	c10::WarningUtils::WarningHandlerGuard guard(&silent);
 	auto &dispatcher = c10::Dispatcher::singleton();
 	for (const c10::OperatorName &name : dispatcher.getRegistrationsForDispatchKey(DispatchKey::CUDA)) {
-		if (name.name.rfind("aten::", 0) != 0 || kKept.count(text(name)))
-			continue;
 		const auto op = dispatcher.findSchema(name);
-		if (op && op->hasComputedKernelForDispatchKey(DispatchKey::CPU))
-			library.impl(text(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
-		else
-			library.impl(text(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&refuse>());
+		if (!op || name.name.rfind("aten::", 0) != 0 || kKept.count(text(name)))
+			continue;
+		library.impl(text(name).c_str(), op->hasComputedKernelForDispatchKey(DispatchKey::CPU)
+				? torch::CppFunction::makeFromBoxedFunction<&on_cpu>()
+				: torch::CppFunction::makeFromBoxedFunction<&refuse>());
 	}
-	for (const char *name : kComposed)
+	for (const char *name : kMore)
 		library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
 	library.impl("copy_", &copy);
 	library.impl("native_dropout", &dropout);
+	replace_gpu_only(library);
 	// Of attention the mathematical form is chosen, and never cuDNN: the other forms are kernels of GPUs only.
 	auto &context = at::globalContext();
 	context.setUserEnabledCuDNN(false);
