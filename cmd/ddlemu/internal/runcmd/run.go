@@ -317,9 +317,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	}
 	o.topology = cli.TopologyOf(set, o.softGPUs(&j.Fabric.Config))
 	g.Tell(append(o.topology.Notes(), o.noNVLink(&j.Fabric.Config, view)...))
-	if gpus := j.Fabric.Config.GPUsPerNode; o.CUDA && gpus > 0 && g.Getenv(softGPUs) == "" {
-		env = append(env, fmt.Sprintf("%s=%d", softGPUs, gpus)) // torch.cuda.device_count() of a node
-	}
+	env = append(env, o.deviceCount(&j.Fabric.Config, args, g.Getenv)...)
 	if o.isSoft() && variables.Getenv(set)(cli.CuMem) != "" {
 		env = append(env, cli.CuMem+"=0")
 	}
@@ -450,8 +448,24 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 	return env, nil
 }
 
-// softGPUs is the variable for how many GPUs a process of the software CUDA sees.
-const softGPUs = "DDLEMU_SOFT_GPUS"
+// softGPUsEnv is how many GPUs a process of the software CUDA sees.
+const softGPUsEnv = "DDLEMU_SOFT_GPUS"
+
+// deviceCount returns the variable by which PyTorch counts the GPUs of a node of the fabric, not those of all nodes. It
+// is empty if their number is not known.
+func (o *runOptions) deviceCount(c *configs.Fabric, args []string, getenv func(string) string) []string {
+	if !o.CUDA || getenv(softGPUsEnv) != "" {
+		return nil
+	}
+	gpus := c.GPUsPerNode
+	if t := parseTorchrun(args, getenv); t != nil && gpus == 0 {
+		gpus = t.ranks()
+	}
+	if gpus == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=%d", softGPUsEnv, gpus)}
+}
 
 // torch returns the environment by which PyTorch finds the backend ddlemu, or with --cuda the software CUDA. With a GPU
 // it needs none.

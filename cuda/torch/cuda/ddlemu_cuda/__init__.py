@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 
@@ -23,6 +24,32 @@ def load():
         sys.exit(f"ddlemu: --cuda needs a PyTorch for CUDA 12, and torch {torch.__version__} is for {kind}: install "
                  "one, such as `pip install torch==2.8.0`, or use the backend ddlemu (docs/torch.md)")
     torch.ops.load_library(_built(torch))
+    sys.meta_path.insert(0, _AfterTriton())
+
+
+class _AfterTriton:
+    """Lets Triton say that it cannot run kernels, where it would compile a helper for NVIDIA's driver."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Return where Triton's module for NVIDIA's driver is; of other modules, nothing."""
+        if name != "triton.backends.nvidia.driver":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                module.CudaUtils.__new__ = _refuse_triton
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _refuse_triton(*_):
+    """Stand for the functions of the driver by which Triton loads kernels."""
+    raise NotImplementedError("ddlemu: Triton's kernels, such as torch.compile's by default, cannot run on a software "
+                              "GPU: use torch.compile(backend=\"aot_eager\"), or leave it out")
 
 
 def _built(torch):
