@@ -2,7 +2,8 @@
 // The driver functions, which NCCL looks up by name and PyTorch finds in libcuda.so.1. Other names are "not found": so
 // NCCL does not use batches of stream memory operations. Virtual memory functions (cuMem*) are there for multicast
 // (NVLink SHARP), and because PyTorch looks them up when memory is out; the attribute of a device that says that they
-// are supported is 0, so NCCL does not allocate with them elsewhere, unless NVLinks connect several nodes. CUresult has the error values of the runtime.
+// are supported is 0, so NCCL does not allocate with them elsewhere, unless NVLinks connect several nodes. CUresult has
+// the error values of the runtime.
 #include <string.h>
 
 #include "device.h"
@@ -118,7 +119,10 @@ SOFT_API int cuDeviceGetUuid(char *uuid, int device)
 }
 
 // A context is only a device. Its handle is the device's index plus one.
-SOFT_API int cuCtxGetCurrent(uintptr_t *context) { return store(context, static_cast<uintptr_t>(current_device() + 1)); }
+SOFT_API int cuCtxGetCurrent(uintptr_t *context)
+{
+	return store(context, static_cast<uintptr_t>(current_device() + 1));
+}
 
 SOFT_API int cuCtxSetCurrent(uintptr_t context)
 {
@@ -220,8 +224,8 @@ SOFT_API int cuLaunchKernelEx(const LaunchConfig *c, cudaFunction_t function, vo
 	return launch(function, c->grid[0], c->block[0], args, size, c->stream, started);
 }
 
-SOFT_API int cuLaunchKernel(cudaFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-	unsigned shared_bytes, cudaStream_t stream, void **params, void **extra)
+SOFT_API int cuLaunchKernel(cudaFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned shared_bytes, cudaStream_t stream, void **params, void **extra)
 {
 	LaunchConfig c = { { gx, gy, gz }, { bx, by, bz }, shared_bytes, stream, nullptr, 0 };
 	return cuLaunchKernelEx(&c, function, params, extra);

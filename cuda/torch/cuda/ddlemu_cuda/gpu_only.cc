@@ -51,7 +51,8 @@ std::tuple<Tensor, Tensor> gru(const Tensor &input, const Tensor &hidden, const 
 	return { fresh + update * (hx - fresh), at::cat({ reset, update, fresh, hx, h[2] }, 1) };
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_backward(const Tensor &grad, const Tensor &workspace, bool has_bias)
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_backward(
+	const Tensor &grad, const Tensor &workspace, bool has_bias)
 {
 	const auto w = workspace.chunk(5, 1);
 	const Tensor &reset = w[0], &update = w[1], &fresh = w[2], &hx = w[3], &hidden = w[4];
@@ -126,16 +127,17 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> reduce_backward(const Tensor &grad, c
 	const Tensor g = grad.to(mean.scalar_type());
 	const Tensor sum = g.sum(dims), product = (g * (input - per_channel(mean, input))).sum(dims);
 	return { input_g ? sum : Tensor(), input_g ? product : Tensor(),
-		weight_g ? (product * invstd).to(grad.scalar_type()) : Tensor(), bias_g ? sum.to(grad.scalar_type()) : Tensor() };
+		weight_g ? (product * invstd).to(grad.scalar_type()) : Tensor(),
+		bias_g ? sum.to(grad.scalar_type()) : Tensor() };
 }
 
 Tensor input_backward(const Tensor &grad, const Tensor &input, const Tensor &mean, const Tensor &invstd,
 	const Optional &weight, const Tensor &sum, const Tensor &product, const Tensor &count)
 {
 	const Tensor total = count.sum();
-	const Tensor slope = product * invstd * invstd / total;
-	Tensor out = (grad - per_channel(sum / total, input) - (input - per_channel(mean, input)) * per_channel(slope, input)) *
-		per_channel(invstd, input);
+	const Tensor slope = per_channel(product * invstd * invstd / total, input);
+	const Tensor centred = grad - per_channel(sum / total, input) - (input - per_channel(mean, input)) * slope;
+	Tensor out = centred * per_channel(invstd, input);
 	if (given(weight))
 		out = out * per_channel(*weight, input);
 	return out.to(input.scalar_type());

@@ -250,8 +250,9 @@ private:
 	void take_generator(IValue &v)
 	{
 		gpu_generator_ = v.isNone() ? at::globalContext().defaultGenerator(*device_) : v.toGenerator();
-		TORCH_CHECK(gpu_generator_.device().type() == c10::kCUDA, "Expected a 'cuda' device type for generator but "
-			"found '", gpu_generator_.device().type(), "' (", op_.operator_name(), ")");
+		TORCH_CHECK(gpu_generator_.device().type() == c10::kCUDA,
+			"Expected a 'cuda' device type for generator but found '", gpu_generator_.device().type(),
+			"' (", op_.operator_name(), ")");
 		v = random_numbers().begin(gpu_generator_);
 	}
 
@@ -366,7 +367,10 @@ void refuse(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *)
 		" has no kernel for the CPU, so that it cannot run on a software GPU");
 }
 
-bool is_plain(const at::Tensor &t) { return t.layout() == c10::kStrided && t.is_contiguous() && !t.is_conj() && !t.is_neg(); }
+bool is_plain(const at::Tensor &t)
+{
+	return t.layout() == c10::kStrided && t.is_contiguous() && !t.is_conj() && !t.is_neg();
+}
 
 // copy leaves plain copies to PyTorch, which queues them on the stream.
 at::Tensor &copy(c10::DispatchKeySet keys, at::Tensor &self, const at::Tensor &from, bool non_blocking)
