@@ -98,6 +98,20 @@ def optimizers():
         torch.testing.assert_close(*weights)
 
 
+def softmax():
+    x = torch.randn(4, 6)
+    for function in (F.softmax, F.log_softmax):
+        gradients = []
+        for device in ("cpu", "cuda"):
+            value = x.bfloat16().to(device).requires_grad_()
+            with torch.autocast("cuda", dtype=torch.bfloat16):  # on the CPU the input is made float by hand
+                out = function(value.float() if device == "cpu" else value, dim=-1)
+            assert out.dtype == torch.float32
+            (out * x.to(device)).sum().backward()
+            gradients.append(value.grad.cpu())
+        assert torch.equal(*gradients)
+
+
 def memory():
     out = torch.empty(0, device="cuda")
     torch.add(torch.ones(3, device="cuda"), 1, out=out)
@@ -140,6 +154,6 @@ def refusals():
     refused(lambda: jitted(x), "cuModuleLoadData")
 
 
-for part in (modules, random_numbers, optimizers, memory, streams, refusals):
+for part in (modules, random_numbers, optimizers, softmax, memory, streams, refusals):
     part()
 print("done")

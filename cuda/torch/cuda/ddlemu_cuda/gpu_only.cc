@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that PyTorch has for GPUs only, made of others: the cells of LSTM and GRU, the parts of SyncBatchNorm,
-// attention as its caller chooses it, and the questions whether cuDNN is to be used.
+// softmax from half types to float, attention as its caller chooses it, and the questions whether cuDNN is to be used.
 #include <ATen/ATen.h>
 #include <ATen/AccumulateType.h>
 
@@ -143,6 +143,35 @@ Tensor input_backward(const Tensor &grad, const Tensor &input, const Tensor &mea
 	return out.to(input.scalar_type());
 }
 
+// --- softmax: autocast asks for results in float of inputs in half types ----------------------------------------------
+
+Tensor on_cpu(const char *name, torch::jit::Stack stack)
+{
+	run_on_cpu(c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), &stack);
+	return stack.back().toTensor();
+}
+
+Tensor softmax(const Tensor &t, int64_t dim, bool to_float)
+{
+	return to_float ? at::_softmax(t.to(at::kFloat), dim, false) : on_cpu("aten::_softmax", { t, dim, false });
+}
+
+Tensor log_softmax(const Tensor &t, int64_t dim, bool to_float)
+{
+	return to_float ? at::_log_softmax(t.to(at::kFloat), dim, false)
+			: on_cpu("aten::_log_softmax", { t, dim, false });
+}
+
+Tensor softmax_backward(const Tensor &grad, const Tensor &out, int64_t dim, at::ScalarType type)
+{
+	return on_cpu("aten::_softmax_backward_data", { grad, out, dim, grad.scalar_type() }).to(type);
+}
+
+Tensor log_softmax_backward(const Tensor &grad, const Tensor &out, int64_t dim, at::ScalarType type)
+{
+	return on_cpu("aten::_log_softmax_backward_data", { grad, out, dim, grad.scalar_type() }).to(type);
+}
+
 // --- attention that its caller has chosen by sdpa_kernel: the CPU's fused form ---------------------------------------
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> flash(const Tensor &q,
@@ -180,6 +209,10 @@ void replace_gpu_only(torch::Library &library)
 	library.impl("batch_norm_elemt", &normalize);
 	library.impl("batch_norm_backward_reduce", &reduce_backward);
 	library.impl("batch_norm_backward_elemt", &input_backward);
+	library.impl("_softmax", &softmax);
+	library.impl("_log_softmax", &log_softmax);
+	library.impl("_softmax_backward_data", &softmax_backward);
+	library.impl("_log_softmax_backward_data", &log_softmax_backward);
 	library.impl("_scaled_dot_product_flash_attention", &flash);
 	library.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
 	library.impl("_use_cudnn_ctc_loss", &no_cudnn);

@@ -359,7 +359,7 @@ private:
 
 // --- kernels ---------------------------------------------------------------------------------------------------
 
-void on_cpu(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) { Call(op, stack).run(); }
+void on_cpu(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) { run_on_cpu(op, stack); }
 
 void refuse(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *)
 {
@@ -373,13 +373,13 @@ bool is_plain(const at::Tensor &t)
 }
 
 // copy leaves plain copies to PyTorch, which queues them on the stream.
-at::Tensor &copy(c10::DispatchKeySet keys, at::Tensor &self, const at::Tensor &from, bool non_blocking)
+at::Tensor &copy(at::Tensor &self, const at::Tensor &from, bool non_blocking)
 {
 	static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
 	if (is_plain(self) && is_plain(from) && self.dtype() == from.dtype() && self.sizes() == from.sizes())
 		return at::native::copy_(self, from, non_blocking);
 	Stack stack = { self, from, non_blocking };
-	on_cpu(op, keys, &stack);
+	run_on_cpu(op, &stack);
 	return self;
 }
 
@@ -441,3 +441,5 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library)
 }
 
 } // namespace
+
+void run_on_cpu(const c10::OperatorHandle &op, Stack *stack) { Call(op, stack).run(); }
