@@ -231,7 +231,7 @@ SOFT_API int cuLaunchKernel(cudaFunction_t function, unsigned gx, unsigned gy, u
 	return cuLaunchKernelEx(&c, function, params, extra);
 }
 
-// No program can compile or load kernels. PyTorch links against these functions.
+// No program can compile or load kernels, or divide a GPU. PyTorch links against these functions or looks them up.
 NOT_SUPPORTED(cuFuncGetAttribute)
 NOT_SUPPORTED(cuFuncSetAttribute)
 NOT_SUPPORTED(cuFuncSetCacheConfig)
@@ -244,6 +244,14 @@ NOT_SUPPORTED(cuModuleLoad)
 NOT_SUPPORTED(cuModuleLoadData)
 NOT_SUPPORTED(cuModuleLoadDataEx)
 NOT_SUPPORTED(cuModuleUnload)
+NOT_SUPPORTED(cuCtxFromGreenCtx)
+NOT_SUPPORTED(cuCtxPopCurrent)
+NOT_SUPPORTED(cuCtxPushCurrent)
+NOT_SUPPORTED(cuDevResourceGenerateDesc)
+NOT_SUPPORTED(cuDevSmResourceSplitByCount)
+NOT_SUPPORTED(cuDeviceGetDevResource)
+NOT_SUPPORTED(cuGreenCtxCreate)
+NOT_SUPPORTED(cuGreenCtxDestroy)
 NOT_SUPPORTED(cuMemsetD32Async)
 NOT_SUPPORTED(cuStreamWriteValue32)
 NOT_SUPPORTED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
@@ -271,6 +279,14 @@ const EntryPoint kEntryPoints[] = {
 	OWN(cuPointerGetAttribute),
 	OWN(cuLaunchKernel),
 	OWN(cuLaunchKernelEx),
+	OWN(cuCtxFromGreenCtx),
+	OWN(cuCtxPopCurrent),
+	OWN(cuCtxPushCurrent),
+	OWN(cuDevResourceGenerateDesc),
+	OWN(cuDevSmResourceSplitByCount),
+	OWN(cuDeviceGetDevResource),
+	OWN(cuGreenCtxCreate),
+	OWN(cuGreenCtxDestroy),
 	OWN(cuMemsetD32Async),
 	OWN(cuStreamWriteValue32),
 	ENTRY("cuMemGetAllocationGranularity", mem_get_granularity),

@@ -113,6 +113,9 @@ SOFT_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	return refuse_kernel(stub);
 }
 
+NOT_SUPPORTED(cudaGetSymbolAddress)
+NOT_SUPPORTED(cudaMemcpyToSymbol)
+
 // No profiler is attached, so these have no effect, as in CUDA.
 SOFT_API cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
 SOFT_API cudaError_t cudaProfilerStop(void) { return cudaSuccess; }

@@ -143,6 +143,26 @@ Tensor input_backward(const Tensor &grad, const Tensor &input, const Tensor &mea
 	return out.to(input.scalar_type());
 }
 
+// --- RMS norm over the last dimensions: PyTorch 2.9 and later have a form of its gradient for GPUs ------------------
+
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor &grad, const Tensor &input, at::IntArrayRef shape,
+	const Tensor &rstd, const Optional &weight, std::array<bool, 2> wanted)
+{
+	std::vector<int64_t> outer, inner;
+	for (int64_t d = 0; d < input.dim(); d++)
+		(d < input.dim() - static_cast<int64_t>(shape.size()) ? outer : inner).push_back(d);
+	Tensor scale = rstd;
+	while (scale.dim() < input.dim())
+		scale = scale.unsqueeze(-1);
+	const Tensor normal = input * scale, g = given(weight) ? grad * *weight : grad;
+	const Tensor of_input = scale * (g - normal * (g * normal).mean(inner, true));
+	Tensor of_weight;
+	if (wanted[1] && given(weight))
+		of_weight = outer.empty() ? grad * normal : (grad * normal).sum(outer);
+	return { wanted[0] ? of_input.to(input.scalar_type()) : Tensor(),
+		of_weight.defined() ? of_weight.to(weight->scalar_type()) : Tensor() };
+}
+
 // --- softmax: autocast asks for results in float of inputs in half types ----------------------------------------------
 
 Tensor on_cpu(const char *name, torch::jit::Stack stack)
@@ -209,6 +229,7 @@ void replace_gpu_only(torch::Library &library)
 	library.impl("batch_norm_elemt", &normalize);
 	library.impl("batch_norm_backward_reduce", &reduce_backward);
 	library.impl("batch_norm_backward_elemt", &input_backward);
+	library.impl("_fused_rms_norm_backward", &rms_norm_backward);
 	library.impl("_softmax", &softmax);
 	library.impl("_log_softmax", &log_softmax);
 	library.impl("_softmax_backward_data", &softmax_backward);
