@@ -65,7 +65,7 @@ softcuda:
 torch:
 	@rm -rf $(BUILD)/torch
 	@mkdir -p $(BUILD)/torch
-	cp -R cuda/torch/ddlemu_torch cuda/torch/ddlemu_torch-0.dist-info cuda/torch/sitecustomize.py $(BUILD)/torch/
+	cp -R cuda/torch/ddlemu_torch cuda/torch/ddlemu_torch-0.dist-info cuda/torch/sitecustomize.py cuda/torch/cuda $(BUILD)/torch/
 
 # Where `make install` copies the files: DESTDIR/PREFIX.
 PREFIX ?= /usr/local

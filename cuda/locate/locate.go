@@ -136,14 +136,7 @@ func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, 
 	if _, err := os.Stat(l.Torch); err != nil {
 		return nil, nil
 	}
-	path := l.Torch
-	switch old := getenv(PythonPathEnv); {
-	case slices.Contains(filepath.SplitList(old), path): // this program was started with it
-		path = old
-	case old != "":
-		path += ":" + old
-	}
-	env := []string{PythonPathEnv + "=" + path}
+	env := []string{pythonPath(l.Torch, getenv)}
 	if version == "" && getenv("DDLEMU_TORCH_NCCL") != "" {
 		return env, nil
 	}
@@ -152,6 +145,44 @@ func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, 
 		return nil, err
 	}
 	return append(env, "DDLEMU_TORCH_NCCL="+guest), nil
+}
+
+// pythonPath returns the variable by which Python looks for packages in a folder before it looks where it did.
+func pythonPath(folder string, getenv func(string) string) string {
+	old := getenv(PythonPathEnv)
+	if slices.Contains(filepath.SplitList(old), folder) { // this program was started with it
+		return PythonPathEnv + "=" + old
+	}
+	return PythonPathEnv + "=" + joined(folder, old)
+}
+
+// joined puts entries before the present value of a variable with a list.
+func joined(entries, old string) string {
+	if old == "" {
+		return entries
+	}
+	return entries + ":" + old
+}
+
+// CUDATorchVersion is the release line of NCCL for a PyTorch for CUDA, unless the user chooses one: PyTorch 2.7 and
+// later use functions that 2.22 does not have.
+const CUDATorchVersion = "2.29"
+
+// CUDATorchEnv makes an unmodified PyTorch for CUDA use the software CUDA and the NCCL of libs, and run its operators
+// on the CPU. PyTorch's libraries name the folders of NVIDIA's, before LD_LIBRARY_PATH, so that libraries of the same
+// names have to be loaded before.
+func (l Layout) CUDATorchEnv(libs Libraries, getenv func(string) string) ([]string, error) {
+	folder := filepath.Join(l.Torch, "cuda")
+	if _, err := os.Stat(folder); err != nil {
+		return nil, fmt.Errorf("the operators for PyTorch are not in %s: run `make build`", folder)
+	}
+	preload := slices.Clone(libs.NCCL)
+	for _, name := range []string{"libcudart.so.12", "libcuda.so.1", "libnvidia-ml.so.1"} {
+		preload = append(preload, filepath.Join(l.SoftCUDA, "lib", name))
+	}
+	return []string{
+		pythonPath(folder, getenv), "LD_PRELOAD=" + joined(strings.Join(preload, ":"), getenv("LD_PRELOAD")),
+	}, nil
 }
 
 // guest returns the path of the NCCL for guests of a release line.

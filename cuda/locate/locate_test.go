@@ -119,3 +119,21 @@ func TestTorchEnv(t *testing.T) {
 		}
 	}
 }
+
+func TestCUDATorchEnv(t *testing.T) {
+	users := func(name string) string { return map[string]string{"LD_PRELOAD": "/mine.so", "PYTHONPATH": "/a"}[name] }
+	l := Layout{SoftCUDA: "/soft", Torch: t.TempDir()}
+	libs := Libraries{NCCL: []string{"/soft/lib/nccl-2.29/libnccl.so.2"}}
+	if env, err := l.CUDATorchEnv(libs, users); err == nil {
+		t.Errorf("without the operators: %q", env)
+	}
+	folder := filepath.Join(l.Torch, "cuda")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"PYTHONPATH=" + folder + ":/a", "LD_PRELOAD=/soft/lib/nccl-2.29/libnccl.so.2:" +
+		"/soft/lib/libcudart.so.12:/soft/lib/libcuda.so.1:/soft/lib/libnvidia-ml.so.1:/mine.so"}
+	if env, err := l.CUDATorchEnv(libs, users); err != nil || !slices.Equal(env, want) {
+		t.Errorf("%q, %v, want %q", env, err, want)
+	}
+}

@@ -115,6 +115,24 @@ API int nvmlDeviceGetName(Device d, char *out, unsigned size)
 	return kSuccess;
 }
 
+API int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+	if (!version)
+		return kInvalidArgument;
+	*version = 12040; // the runtime's
+	return kSuccess;
+}
+
+// As in a container, the processes on a GPU are not visible.
+API int nvmlDeviceGetComputeRunningProcesses(Device d, unsigned *count, void *processes)
+{
+	(void)processes;
+	if (number(d) < 0 || !count)
+		return kInvalidArgument;
+	*count = 0;
+	return kSuccess;
+}
+
 API int nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor)
 {
 	if (number(d) < 0 || !major || !minor)

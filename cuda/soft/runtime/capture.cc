@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and stream capture are not supported. No stream ever captures. The functions that build graphs are here
-// because NCCL's archive links against them; they ignore their parameters and return cudaErrorNotSupported.
+// Graphs and stream capture are not supported. No stream ever captures.
 #include <cuda_runtime_api.h>
 
 #include "error.h"
@@ -63,9 +62,6 @@ SOFT_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureM
 	return cudaSuccess;
 }
 
-#define NOT_SUPPORTED(name) \
-	SOFT_API cudaError_t name(void) { return unsupported(#name); }
-
 NOT_SUPPORTED(cudaStreamUpdateCaptureDependencies)
 NOT_SUPPORTED(cudaStreamUpdateCaptureDependencies_v2)
 NOT_SUPPORTED(cudaUserObjectCreate)
@@ -76,3 +72,13 @@ NOT_SUPPORTED(cudaGraphAddEventRecordNode)
 NOT_SUPPORTED(cudaGraphAddEventWaitNode)
 NOT_SUPPORTED(cudaGraphAddHostNode)
 NOT_SUPPORTED(cudaGraphAddKernelNode)
+NOT_SUPPORTED(cudaGraphDebugDotPrint)
+NOT_SUPPORTED(cudaGraphDestroy)
+NOT_SUPPORTED(cudaGraphExecDestroy)
+NOT_SUPPORTED(cudaGraphGetNodes)
+NOT_SUPPORTED(cudaGraphNodeGetDependencies)
+NOT_SUPPORTED(cudaGraphInstantiate)
+NOT_SUPPORTED(cudaGraphInstantiateWithFlags)
+NOT_SUPPORTED(cudaGraphLaunch)
+NOT_SUPPORTED(cudaStreamBeginCapture)
+NOT_SUPPORTED(cudaStreamEndCapture)

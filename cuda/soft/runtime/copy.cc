@@ -170,3 +170,5 @@ SOFT_API cudaError_t cudaMemsetAsync(void *dst, int value, size_t size, cudaStre
 {
 	return fill(dst, value, size, stream, false);
 }
+
+NOT_SUPPORTED(cudaMemcpy2DAsync)

@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "error.h"
 #include "gpus.h"
+#include "kind.h"
 #include "stream.h"
 
 namespace soft {
@@ -105,7 +106,7 @@ Device *Devices::device(int index)
 	d->gpu = gpus_[index];
 	size_t total, available;
 	host_memory(&total, &available);
-	d->arena = Arena::make(d->gpu, total);
+	d->arena = Arena::make(d->gpu, softGpuHasKind() ? softGpuKind()->memory : total);
 	if (!d->arena)
 		return nullptr;
 	d->legacy = Stream::make(index, 0, 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver functions that NCCL looks up by name. Other names are "not found": so NCCL does not use stream memory
-// operations. Virtual memory functions (cuMem*) are there for multicast (NVLink SHARP); the attribute of a device that
-// says that they are supported is 0, so NCCL does not allocate with them elsewhere, unless NVLinks connect several
-// nodes. CUresult has the error values of the runtime.
+// The driver functions, which NCCL looks up by name and PyTorch finds in libcuda.so.1. Other names are "not found": so
+// NCCL does not use batches of stream memory operations. Virtual memory functions (cuMem*) are there for multicast
+// (NVLink SHARP), and because PyTorch looks them up when memory is out; the attribute of a device that says that they
+// are supported is 0, so NCCL does not allocate with them elsewhere, unless NVLinks connect several nodes. CUresult has
+// the error values of the runtime.
 #include <string.h>
 
 #include "device.h"
@@ -15,7 +16,6 @@
 #include "virtual_memory.h"
 
 namespace soft {
-namespace {
 
 // CUDA's values of the extra list and the attributes of a launch.
 void *const kParamEnd = nullptr;
@@ -73,22 +73,44 @@ int store(void *out, T value)
 	return cudaSuccess;
 }
 
-int get_error_string(int error, const char **out) { return store(out, error_text(error)); }
-int get_error_name(int error, const char **out) { return store(out, error_name(error)); }
+// flat_args finds the parameter buffer in the extra list of a launch.
+static bool flat_args(void **extra, const void **args, size_t *size)
+{
+	*args = nullptr;
+	*size = 0;
+	for (; extra && *extra != kParamEnd; extra += 2) {
+		if (extra[0] == kParamBuffer)
+			*args = extra[1];
+		if (extra[0] == kParamSize)
+			*size = *static_cast<size_t *>(extra[1]);
+	}
+	return *args && *size;
+}
 
-int device_get(int *device, int ordinal)
+} // namespace soft
+
+using namespace soft;
+
+SOFT_API int cuGetErrorString(int error, const char **out) { return store(out, error_text(error)); }
+SOFT_API int cuGetErrorName(int error, const char **out) { return store(out, error_name(error)); }
+
+SOFT_API int cuInit(unsigned flags) { return flags == 0 ? devices()->failure.load() : cudaErrorInvalidValue; }
+SOFT_API int cuDriverGetVersion(int *version) { return cudaDriverGetVersion(version); }
+SOFT_API int cuDeviceGetCount(int *count) { return cudaGetDeviceCount(count); }
+
+SOFT_API int cuDeviceGet(int *device, int ordinal)
 {
 	if (!devices()->valid(ordinal))
 		return cudaErrorInvalidDevice;
 	return store(device, ordinal);
 }
 
-int device_get_attribute(int *value, int attribute, int device)
+SOFT_API int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	return cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device);
 }
 
-int device_get_uuid(char *uuid, int device)
+SOFT_API int cuDeviceGetUuid(char *uuid, int device)
 {
 	if (!devices()->valid(device))
 		return cudaErrorInvalidDevice;
@@ -97,18 +119,37 @@ int device_get_uuid(char *uuid, int device)
 }
 
 // A context is only a device. Its handle is the device's index plus one.
-int ctx_get_current(uintptr_t *context) { return store(context, static_cast<uintptr_t>(current_device() + 1)); }
+SOFT_API int cuCtxGetCurrent(uintptr_t *context)
+{
+	return store(context, static_cast<uintptr_t>(current_device() + 1));
+}
 
-int ctx_set_current(uintptr_t context)
+SOFT_API int cuCtxSetCurrent(uintptr_t context)
 {
 	if (context == 0)
 		return cudaSuccess;
 	return cudaSetDevice(static_cast<int>(context - 1));
 }
 
-int ctx_get_device(int *device) { return store(device, current_device()); }
+SOFT_API int cuCtxGetDevice(int *device) { return store(device, current_device()); }
 
-int mem_get_address_range(uintptr_t *base, size_t *size, const void *pointer)
+// cuDevicePrimaryCtxGetState says whether a device has been used.
+SOFT_API int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+	if (!devices()->valid(device))
+		return cudaErrorInvalidDevice;
+	*flags = 0;
+	return store(active, static_cast<int>(devices()->existing(device) != nullptr));
+}
+
+SOFT_API int cuDevicePrimaryCtxRetain(uintptr_t *context, int device)
+{
+	if (!devices()->valid(device))
+		return cudaErrorInvalidDevice;
+	return store(context, static_cast<uintptr_t>(device + 1));
+}
+
+SOFT_API int cuMemGetAddressRange(uintptr_t *base, size_t *size, const void *pointer)
 {
 	Region region = find_region(pointer);
 	if (region.size == 0 || !region.on_device())
@@ -120,7 +161,7 @@ int mem_get_address_range(uintptr_t *base, size_t *size, const void *pointer)
 	return cudaSuccess;
 }
 
-int pointer_get_attribute(void *out, int attribute, const void *pointer)
+SOFT_API int cuPointerGetAttribute(void *out, int attribute, const void *pointer)
 {
 	Region region = find_region(pointer);
 	if (region.size == 0)
@@ -153,21 +194,7 @@ int pointer_get_attribute(void *out, int attribute, const void *pointer)
 	return cudaErrorInvalidValue;
 }
 
-// flat_args finds the parameter buffer in the extra list of a launch.
-bool flat_args(void **extra, const void **args, size_t *size)
-{
-	*args = nullptr;
-	*size = 0;
-	for (; extra && *extra != kParamEnd; extra += 2) {
-		if (extra[0] == kParamBuffer)
-			*args = extra[1];
-		if (extra[0] == kParamSize)
-			*size = *static_cast<size_t *>(extra[1]);
-	}
-	return *args && *size;
-}
-
-int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **params, void **extra)
+SOFT_API int cuLaunchKernelEx(const LaunchConfig *c, cudaFunction_t function, void **params, void **extra)
 {
 	const void *args;
 	size_t size;
@@ -197,12 +224,40 @@ int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **para
 	return launch(function, c->grid[0], c->block[0], args, size, c->stream, started);
 }
 
-int launch_kernel(cudaFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-	unsigned shared_bytes, cudaStream_t stream, void **params, void **extra)
+SOFT_API int cuLaunchKernel(cudaFunction_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned shared_bytes, cudaStream_t stream, void **params, void **extra)
 {
 	LaunchConfig c = { { gx, gy, gz }, { bx, by, bz }, shared_bytes, stream, nullptr, 0 };
-	return launch_kernel_ex(&c, function, params, extra);
+	return cuLaunchKernelEx(&c, function, params, extra);
 }
+
+// No program can compile or load kernels, or divide a GPU. PyTorch links against these functions or looks them up.
+NOT_SUPPORTED(cuFuncGetAttribute)
+NOT_SUPPORTED(cuFuncSetAttribute)
+NOT_SUPPORTED(cuFuncSetCacheConfig)
+NOT_SUPPORTED(cuLaunchCooperativeKernel)
+NOT_SUPPORTED(cuLinkAddData_v2)
+NOT_SUPPORTED(cuLinkComplete)
+NOT_SUPPORTED(cuLinkCreate_v2)
+NOT_SUPPORTED(cuModuleGetFunction)
+NOT_SUPPORTED(cuModuleLoad)
+NOT_SUPPORTED(cuModuleLoadData)
+NOT_SUPPORTED(cuModuleLoadDataEx)
+NOT_SUPPORTED(cuModuleUnload)
+NOT_SUPPORTED(cuCtxFromGreenCtx)
+NOT_SUPPORTED(cuCtxPopCurrent)
+NOT_SUPPORTED(cuCtxPushCurrent)
+NOT_SUPPORTED(cuDevResourceGenerateDesc)
+NOT_SUPPORTED(cuDevSmResourceSplitByCount)
+NOT_SUPPORTED(cuDeviceGetDevResource)
+NOT_SUPPORTED(cuGreenCtxCreate)
+NOT_SUPPORTED(cuGreenCtxDestroy)
+NOT_SUPPORTED(cuMemsetD32Async)
+NOT_SUPPORTED(cuStreamWriteValue32)
+NOT_SUPPORTED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+NOT_SUPPORTED(cuTensorMapEncodeTiled)
+
+namespace {
 
 struct EntryPoint {
 	const char *name;
@@ -210,23 +265,30 @@ struct EntryPoint {
 };
 
 #define ENTRY(name, function) { name, reinterpret_cast<void *>(function) }
+#define OWN(name) ENTRY(#name, name)
 const EntryPoint kEntryPoints[] = {
-	ENTRY("cuGetErrorString", get_error_string),
-	ENTRY("cuGetErrorName", get_error_name),
-	ENTRY("cuDeviceGet", device_get),
-	ENTRY("cuDeviceGetAttribute", device_get_attribute),
-	ENTRY("cuDeviceGetUuid", device_get_uuid),
-	ENTRY("cuCtxGetCurrent", ctx_get_current),
-	ENTRY("cuCtxSetCurrent", ctx_set_current),
-	ENTRY("cuCtxGetDevice", ctx_get_device),
-	ENTRY("cuMemGetAddressRange", mem_get_address_range),
-	ENTRY("cuPointerGetAttribute", pointer_get_attribute),
-	ENTRY("cuLaunchKernel", launch_kernel),
-	ENTRY("cuLaunchKernelEx", launch_kernel_ex),
-};
-
-// Only if the GPUs have multicast.
-const EntryPoint kMulticastEntryPoints[] = {
+	OWN(cuGetErrorString),
+	OWN(cuGetErrorName),
+	OWN(cuDeviceGet),
+	OWN(cuDeviceGetAttribute),
+	OWN(cuDeviceGetUuid),
+	OWN(cuCtxGetCurrent),
+	OWN(cuCtxSetCurrent),
+	OWN(cuCtxGetDevice),
+	OWN(cuMemGetAddressRange),
+	OWN(cuPointerGetAttribute),
+	OWN(cuLaunchKernel),
+	OWN(cuLaunchKernelEx),
+	OWN(cuCtxFromGreenCtx),
+	OWN(cuCtxPopCurrent),
+	OWN(cuCtxPushCurrent),
+	OWN(cuDevResourceGenerateDesc),
+	OWN(cuDevSmResourceSplitByCount),
+	OWN(cuDeviceGetDevResource),
+	OWN(cuGreenCtxCreate),
+	OWN(cuGreenCtxDestroy),
+	OWN(cuMemsetD32Async),
+	OWN(cuStreamWriteValue32),
 	ENTRY("cuMemGetAllocationGranularity", mem_get_granularity),
 	ENTRY("cuMemCreate", mem_create),
 	ENTRY("cuMemRelease", mem_release),
@@ -252,19 +314,10 @@ void *find_entry_point(const char *symbol)
 		if (strcmp(e.name, symbol) == 0)
 			return e.function;
 	}
-	if (!softGpuHasMulticast())
-		return nullptr;
-	for (const EntryPoint &e : kMulticastEntryPoints) {
-		if (strcmp(e.name, symbol) == 0)
-			return e.function;
-	}
 	return nullptr;
 }
 
 } // namespace
-} // namespace soft
-
-using namespace soft;
 
 SOFT_API cudaError_t cudaGetDriverEntryPoint(
 	const char *symbol, void **function, unsigned long long, enum cudaDriverEntryPointQueryResult *status)

@@ -13,6 +13,7 @@ namespace soft {
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local std::string unsupported_text; // of the last cudaErrorNotSupported
 
 struct ErrorText {
 	int code;
@@ -43,6 +44,8 @@ const char *error_name(int err)
 
 const char *error_text(int err)
 {
+	if (err == cudaErrorNotSupported && !unsupported_text.empty())
+		return unsupported_text.c_str();
 	const ErrorText *e = find(err);
 	return e ? e->text : "unrecognized error code";
 }
@@ -83,6 +86,7 @@ cudaError_t unsupported(const char *name)
 	}
 	if (first)
 		print_error("%s is not supported; the call returns cudaErrorNotSupported", name);
+	unsupported_text = std::string("the software CUDA does not support ") + name;
 	return set_error(cudaErrorNotSupported);
 }
 

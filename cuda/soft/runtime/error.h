@@ -15,7 +15,8 @@ cudaError_t set_error(cudaError_t err);
 // error: the initialisation failed, this is a forked child, or a kernel has failed on the current device.
 cudaError_t enter();
 
-// unsupported sets and returns cudaErrorNotSupported. At the first call with a name it prints a line on stderr.
+// unsupported sets and returns cudaErrorNotSupported, whose text then contains the name in the calling thread. At the
+// first call with a name it prints a line on stderr.
 cudaError_t unsupported(const char *name);
 
 // print_error prints one line on stderr, "ddlemu software CUDA: ...".
@@ -25,3 +26,8 @@ const char *error_name(int err);
 const char *error_text(int err);
 
 } // namespace soft
+
+// NOT_SUPPORTED defines a function that ignores its parameters and returns cudaErrorNotSupported. It is there because
+// NCCL's archive or PyTorch links against it.
+#define NOT_SUPPORTED(name) \
+	SOFT_API cudaError_t name(void) { return soft::unsupported(#name); }

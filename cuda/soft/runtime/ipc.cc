@@ -107,3 +107,6 @@ SOFT_API cudaError_t cudaIpcCloseMemHandle(void *pointer)
 	}
 	return set_error(err);
 }
+
+NOT_SUPPORTED(cudaIpcGetEventHandle)
+NOT_SUPPORTED(cudaIpcOpenEventHandle)

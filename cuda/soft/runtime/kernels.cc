@@ -15,6 +15,7 @@
 #include "device.h"
 #include "error.h"
 #include "event.h"
+#include "module.h"
 #include "stream_table.h"
 
 namespace soft {
@@ -189,7 +190,7 @@ SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *s
 	if (cudaError_t err = enter())
 		return err;
 	if (!find(symbol))
-		return set_error(cudaErrorInvalidDeviceFunction);
+		return refuse_kernel(symbol);
 	*function = static_cast<cudaFunction_t>(const_cast<void *>(symbol));
 	return cudaSuccess;
 }
@@ -201,7 +202,7 @@ SOFT_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes
 	if (cudaError_t err = enter())
 		return err;
 	if (!find(function))
-		return set_error(cudaErrorInvalidDeviceFunction);
+		return refuse_kernel(function);
 	*attributes = {};
 	attributes->maxThreadsPerBlock = 1024;
 	attributes->ptxVersion = attributes->binaryVersion = 80;
@@ -212,11 +213,10 @@ SOFT_API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAtt
 {
 	if (cudaError_t err = enter())
 		return err;
-	return set_error(find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+	return find(function) ? cudaSuccess : refuse_kernel(function);
 }
 
-// NCCL launches kernels with cuLaunchKernel(Ex). Its only use of this function is in code that relinking replaces.
-SOFT_API cudaError_t cudaLaunchKernel(void) { return unsupported("cudaLaunchKernel"); }
+NOT_SUPPORTED(cudaStreamAddCallback)
 
 SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data)
 {

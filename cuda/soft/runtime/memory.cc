@@ -9,7 +9,6 @@
 #include "arena.h"
 #include "device.h"
 #include "error.h"
-#include "kind.h"
 #include "memory.h"
 #include "regions.h"
 #include "stream_table.h"
@@ -134,6 +133,11 @@ SOFT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoo
 	return set_error(pool && value ? cudaSuccess : cudaErrorInvalidValue);
 }
 
+NOT_SUPPORTED(cudaDeviceGetDefaultMemPool)
+NOT_SUPPORTED(cudaMemPoolGetAttribute)
+NOT_SUPPORTED(cudaMemPoolSetAccess)
+NOT_SUPPORTED(cudaMemPoolTrimTo)
+
 SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int)
 {
 	if (!pointer)
@@ -241,7 +245,7 @@ SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 		return set_error(cudaErrorMemoryAllocation);
 	size_t host, available;
 	host_memory(&host, &available);
-	*total = softGpuHasKind() ? softGpuKind()->memory : d->arena->capacity();
+	*total = d->arena->capacity();
 	*free_bytes = std::min(available, *total - std::min(*total, d->arena->used()));
 	return cudaSuccess;
 }

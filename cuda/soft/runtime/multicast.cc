@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "device.h"
 #include "error.h"
+#include "kind.h"
 #include "regions.h"
 #include "stream_table.h"
 
@@ -206,6 +207,8 @@ int multicast_create(MemHandle *handle, const MulticastProp *prop)
 		return cudaErrorInvalidValue;
 	if (prop->devices > MulticastObject::kMaxDevices)
 		return unsupported("multicast memory of more than 576 GPUs (cuMulticastCreate)");
+	if (!softGpuHasMulticast())
+		return cudaErrorNotSupported;
 	auto object = MulticastObject::make(prop->devices, prop->size);
 	if (!object)
 		return cudaErrorMemoryAllocation;

@@ -34,7 +34,7 @@ other_name libnccl-net-goemu.so "$tree/ddlemu/lib/libgoemu.so"
 other_name libnccl-net.so "$tree/ddlemu/lib/libgoemu.so"
 soft=$tree/ddlemu/softcuda/lib
 mkdir -p "$soft"
-cp -R "$build"/softcuda/lib/{libcudart.so.12,libnvidia-ml.so.1,guest,nccl-*} "$soft/"
+cp -R "$build"/softcuda/lib/{libcudart.so.12,libcuda.so.1,libnvidia-ml.so.1,guest,nccl-*} "$soft/"
 other_name libcudart.so "$soft/libcudart.so.12"
 find "$soft" '(' -name '.*.stamp' -o -name libnccl.so ')' -delete
 

@@ -40,6 +40,7 @@ type runOptions struct {
 	NCCL         string
 	TorchAlias   string
 	Soft, Strict bool
+	CUDA         bool
 	PerNode      bool
 	Trace        string
 	Stall        time.Duration
@@ -57,6 +58,7 @@ func (o *runOptions) AddFlags(g *cli.Global, fs *pflag.FlagSet) {
 	o.SourceOptions.AddFlags(fs)
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
+	fs.BoolVar(&o.CUDA, "cuda", false, "--soft-cuda, and run a PyTorch for CUDA on it, with its operators on the CPU")
 	fs.StringVar(&o.NCCL, "nccl", "",
 		"`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
 	fs.StringVar(&o.TorchAlias, "torch-alias", "",
@@ -105,6 +107,9 @@ var (
 )
 
 func runRun(ctx context.Context, g *cli.Global, o *runOptions, args []string) error {
+	if o.CUDA {
+		o.Soft, o.NCCL = true, cmp.Or(o.NCCL, locate.CUDATorchVersion)
+	}
 	if err := onlyFabric(g.Fabric, o.Flags); err != nil {
 		return err
 	}
@@ -308,6 +313,7 @@ func (o *runOptions) command(ctx context.Context, g *cli.Global, j *job.Job, env
 	}
 	o.topology = cli.TopologyOf(set, o.softGPUs(&j.Fabric.Config))
 	g.Tell(append(o.topology.Notes(), o.noNVLink(&j.Fabric.Config, view)...))
+	env = append(env, o.deviceCount(&j.Fabric.Config, args, g.Getenv)...)
 	if o.isSoft() && variables.Getenv(set)(cli.CuMem) != "" {
 		env = append(env, cli.CuMem+"=0")
 	}
@@ -427,7 +433,7 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 			return nil, &cli.InputError{Err: err}
 		}
 	}
-	torch, err := o.torch(g, layout, gpu)
+	torch, err := o.torch(g, layout, libs, gpu)
 	if err != nil {
 		return nil, err
 	}
@@ -438,8 +444,38 @@ func (o *runOptions) libraries(g *cli.Global) ([]string, error) {
 	return env, nil
 }
 
-// torch returns the environment by which PyTorch finds the backend ddlemu. With a GPU it needs none.
-func (o *runOptions) torch(g *cli.Global, layout locate.Layout, gpu bool) ([]string, error) {
+// softGPUsEnv is how many GPUs a process of the software CUDA sees.
+const softGPUsEnv = "DDLEMU_SOFT_GPUS"
+
+// deviceCount returns the variable by which PyTorch counts the GPUs of a node of the fabric, not those of all nodes. It
+// is empty if their number is not known.
+func (o *runOptions) deviceCount(c *configs.Fabric, args []string, getenv func(string) string) []string {
+	if !o.CUDA || getenv(softGPUsEnv) != "" {
+		return nil
+	}
+	gpus := c.GPUsPerNode
+	if t := parseTorchrun(args, getenv); t != nil && gpus == 0 {
+		gpus = t.ranks()
+	}
+	if gpus == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=%d", softGPUsEnv, gpus)}
+}
+
+// torch returns the environment by which PyTorch finds the backend ddlemu, or with --cuda the software CUDA. With a GPU
+// it needs none.
+func (o *runOptions) torch(g *cli.Global, layout locate.Layout, libs locate.Libraries, gpu bool) ([]string, error) {
+	if o.CUDA && o.TorchAlias != "" {
+		return nil, cli.BadInput("--torch-alias is for CPU tensors: leave it out, or leave out --cuda")
+	}
+	if o.CUDA {
+		env, err := layout.CUDATorchEnv(libs, g.Getenv)
+		if err != nil {
+			return nil, &cli.InputError{Err: err}
+		}
+		return env, nil
+	}
 	for _, name := range strings.FieldsFunc(o.TorchAlias, func(r rune) bool { return r == ',' }) {
 		if name != "nccl" && name != "gloo" {
 			return nil, cli.BadInput("--torch-alias %s: %q is not nccl or gloo", o.TorchAlias, name)

@@ -5,6 +5,7 @@ package runcmd
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/cli"
@@ -70,6 +71,30 @@ func TestJudgeStatus(t *testing.T) {
 		v := verdict.New(nil)
 		if judgeStatus(&v, c.status, c.exits); v.Valid != c.valid || !c.valid && v.Cause != verdict.CauseJob {
 			t.Errorf("status %d, expected exits %v: %+v", c.status, c.exits, v)
+		}
+	}
+}
+
+func TestDeviceCount(t *testing.T) {
+	torchrun := []string{"torchrun", "--nproc-per-node", "2", "train.py"}
+	for _, tc := range []struct {
+		name      string
+		cuda      bool
+		gpus      int // of a node of the fabric
+		args      []string
+		set, want string
+	}{
+		{"not for CUDA", false, 4, torchrun, "", ""},
+		{"the fabric's", true, 4, torchrun, "", "DDLEMU_SOFT_GPUS=4"},
+		{"torchrun's", true, 0, torchrun, "", "DDLEMU_SOFT_GPUS=2"},
+		{"the user's", true, 4, torchrun, "8", ""},
+		{"not known", true, 0, []string{"python3", "train.py"}, "", ""},
+	} {
+		o := runOptions{CUDA: tc.cuda}
+		getenv := func(name string) string { return map[string]string{softGPUsEnv: tc.set}[name] }
+		got := strings.Join(o.deviceCount(&configs.Fabric{GPUsPerNode: tc.gpus}, tc.args, getenv), " ")
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 // File names of the libraries. The runtime has the name of CUDA 12's, because it is binary compatible with that.
 const (
 	runtimeLibrary = "libcudart.so.12"
+	driverLibrary  = "libcuda.so.1" // it is empty: the driver's functions are in the runtime, which it needs
 	nvmlLibrary    = "libnvidia-ml.so.1"
 	ncclLibrary    = "libnccl.so.2"
 )
@@ -73,6 +74,10 @@ func (b *builder) buildRuntime() ([]string, error) {
 	exports := b.src("runtime/exports.map")
 	flags := append(soname(runtimeLibrary), "-Wl,--version-script="+exports, "-pthread", "-ldl")
 	if err := b.cc.link(b.lib(runtimeLibrary), b.runtime, flags, []string{exports}); err != nil {
+		return nil, err
+	}
+	needs := append(soname(driverLibrary), "-Wl,--no-as-needed", b.lib(runtimeLibrary))
+	if err := b.cc.link(b.lib(driverLibrary), nil, needs, []string{b.lib(runtimeLibrary)}); err != nil {
 		return nil, err
 	}
 	if err := b.cc.link(b.lib(nvmlLibrary), b.nvml, soname(nvmlLibrary), nil); err != nil {

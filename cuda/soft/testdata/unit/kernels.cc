@@ -29,7 +29,11 @@ TEST(errors_have_names)
 
 TEST(driver_functions)
 {
-	CHECK(!entry("cuMemCreate") && !entry("cuMulticastCreate") && !entry("cuStreamBatchMemOp"));
+	CHECK(!entry("cuStreamBatchMemOp"));
+	// Virtual memory is there, but no attribute says so: NCCL would use it.
+	int supported = -1;
+	OK(cudaDeviceGetAttribute(&supported, static_cast<cudaDeviceAttr>(102), 0));
+	CHECK(supported == 0 && entry("cuMemCreate"));
 	auto get_string = reinterpret_cast<int (*)(int, const char **)>(entry("cuGetErrorString"));
 	const char *text;
 	CHECK(get_string(2, &text) == 0 && !strcmp(text, "out of memory"));
@@ -152,4 +156,50 @@ TEST(nvml_names_the_same_devices)
 	OK(cudaDeviceGetPCIBusId(id, sizeof id, 5));
 	CHECK(by_bus(id, &handle) == 0 && index(handle, &i) == 0 && i == 5);
 	CHECK(by_bus("0000:99:00.0", &handle) != 0);
+}
+
+extern "C" {
+void __cudaRegisterFunction(void **module, const void *stub, char *function, const char *name, int limit, void *, void *,
+	void *, void *, int *);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void **stream);
+cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared_bytes, cudaStream_t);
+}
+
+// A kernel that a module of nvcc brings is refused, and the error's text has its name.
+TEST(kernels_of_modules_are_refused_by_name)
+{
+	static char module_stub;
+	__cudaRegisterFunction(nullptr, &module_stub, nullptr, "_Z4fillPfi", -1, nullptr, nullptr, nullptr, nullptr,
+		nullptr);
+	CHECK(__cudaPushCallConfiguration(dim3(7, 2), dim3(32), 16, nullptr) == 0);
+	dim3 grid, block;
+	size_t shared_bytes;
+	void *stream;
+	OK(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream));
+	CHECK(grid.x == 7 && grid.y == 2 && grid.z == 1 && block.x == 32 && shared_bytes == 16 && !stream);
+	CHECK_IS(cudaLaunchKernel(&module_stub, grid, block, nullptr, 0, nullptr), cudaErrorNotSupported);
+	CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
+	CHECK(strstr(cudaGetErrorString(cudaErrorNotSupported), "fill(float*, int)"));
+	CHECK_IS(cudaLaunchKernel(&stub, grid, block, nullptr, 0, nullptr), cudaErrorInvalidDeviceFunction);
+}
+
+// PyTorch opens libcuda.so.1, and asks for the functions of the runtime with their version.
+TEST(driver_library)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	CHECK(driver);
+	auto count = reinterpret_cast<int (*)(int *)>(dlsym(driver, "cuDeviceGetCount"));
+	auto state = reinterpret_cast<int (*)(int, unsigned *, int *)>(dlsym(driver, "cuDevicePrimaryCtxGetState"));
+	auto load = reinterpret_cast<int (*)(void *, const char *)>(dlsym(driver, "cuModuleLoad"));
+	int n, active;
+	unsigned flags;
+	CHECK(count && count(&n) == 0 && n == 8);
+	CHECK(state(3, &flags, &active) == 0 && active == 0);
+	OK(cudaSetDevice(3));
+	void *p;
+	OK(cudaMalloc(&p, 1));
+	CHECK(state(3, &flags, &active) == 0 && active == 1);
+	CHECK(load(&p, "kernel.cubin") == cudaErrorNotSupported);
+	CHECK(dlvsym(driver, "cudaMalloc", "libcudart.so.12"));
 }

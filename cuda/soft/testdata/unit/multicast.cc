@@ -46,8 +46,10 @@ static int multicast_supported()
 TEST(gpus_before_hopper_have_no_multicast)
 {
 	CHECK(multicast_supported() == 0);
-	for (const char *name : { "cuMemCreate", "cuMemMap", "cuMulticastCreate" })
-		CHECK(!entry<void *>(name));
+	DRIVER(cuMulticastCreate, unsigned long long *, const MulticastProp *);
+	const MulticastProp prop = { 2, 2 << 20, 1, 0 };
+	unsigned long long handle;
+	CHECK_IS(cuMulticastCreate(&handle, &prop), cudaErrorNotSupported);
 }
 
 TEST(unknown_capability_is_an_error)
