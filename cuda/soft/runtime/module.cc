@@ -79,8 +79,8 @@ SOFT_API void **__cudaRegisterFatBinary(void *)
 }
 SOFT_API void __cudaRegisterFatBinaryEnd(void **) {}
 SOFT_API void __cudaUnregisterFatBinary(void **) {}
-SOFT_API void __cudaRegisterFunction(void **, const void *stub, char *, const char *name, int, void *, void *, void *,
-	void *, int *)
+SOFT_API void __cudaRegisterFunction(
+	void **, const void *stub, char *, const char *name, int, void *, void *, void *, void *, int *)
 {
 	Names &n = names();
 	std::lock_guard<std::mutex> lock(n.mu);
@@ -96,7 +96,8 @@ SOFT_API unsigned __cudaPushCallConfiguration(Dimensions grid, Dimensions block,
 }
 
 // It succeeds, because a stub that gets an error here launches nothing and says nothing.
-SOFT_API cudaError_t __cudaPopCallConfiguration(Dimensions *grid, Dimensions *block, size_t *shared_bytes, void **stream)
+SOFT_API cudaError_t __cudaPopCallConfiguration(
+	Dimensions *grid, Dimensions *block, size_t *shared_bytes, void **stream)
 {
 	*grid = pushed.grid;
 	*block = pushed.block;

@@ -312,7 +312,7 @@ func TestOtherNodes(t *testing.T) {
 		{2, 2, "[]"},
 		{4, 2, "[the ranks of the log were on 4 hosts, here they are on 2: give --nodes 4]"},
 		{1, 2,
-			"[the ranks of the log were on 1 host, here they are on 2: its times are those of what joins the GPUs of a host, " +
+			"[the ranks of the log were on 1 host, here they are on 2: its times are of what joins the GPUs of a host, " +
 				"and the links of a fabric are between nodes]"},
 	} {
 		if got := fmt.Sprint(otherNodes(test.hosts, test.nodes)); got != test.want {

@@ -159,8 +159,8 @@ TEST(nvml_names_the_same_devices)
 }
 
 extern "C" {
-void __cudaRegisterFunction(void **module, const void *stub, char *function, const char *name, int limit, void *, void *,
-	void *, void *, int *);
+void __cudaRegisterFunction(void **module, const void *stub, char *function, const char *name, int limit, void *,
+	void *, void *, void *, int *);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void **stream);
 cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared_bytes, cudaStream_t);
@@ -170,8 +170,8 @@ cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **arg
 TEST(kernels_of_modules_are_refused_by_name)
 {
 	static char module_stub;
-	__cudaRegisterFunction(nullptr, &module_stub, nullptr, "_Z4fillPfi", -1, nullptr, nullptr, nullptr, nullptr,
-		nullptr);
+	__cudaRegisterFunction(
+		nullptr, &module_stub, nullptr, "_Z4fillPfi", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
 	CHECK(__cudaPushCallConfiguration(dim3(7, 2), dim3(32), 16, nullptr) == 0);
 	dim3 grid, block;
 	size_t shared_bytes;

@@ -19,8 +19,8 @@ Tensor sum_of_rows(const Tensor &t, bool wanted) { return wanted ? t.sum(0) : Te
 
 // --- cells of recurrent networks: the workspace has the gates -------------------------------------------------------
 
-std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor &input, const Tensor &hidden, const Tensor &cx, const Optional &b1,
-	const Optional &b2)
+std::tuple<Tensor, Tensor, Tensor> lstm(
+	const Tensor &input, const Tensor &hidden, const Tensor &cx, const Optional &b1, const Optional &b2)
 {
 	const auto g = (plus(input, b1) + plus(hidden, b2)).chunk(4, 1);
 	const Tensor in = g[0].sigmoid(), forget = g[1].sigmoid(), cell = g[2].tanh(), out = g[3].sigmoid();
@@ -38,12 +38,13 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(const Optional &grad_hy, const 
 	const Tensor hy = given(grad_hy) ? *grad_hy : at::zeros_like(cy), tanh = cy.tanh();
 	const Tensor c = plus(hy * out * (1 - tanh * tanh), grad_cy);
 	const Tensor gates = at::cat({ c * cell * (1 - in) * in, c * cx * (1 - forget) * forget,
-		c * in * (1 - cell * cell), hy * tanh * (1 - out) * out }, 1);
+					     c * in * (1 - cell * cell), hy * tanh * (1 - out) * out },
+		1);
 	return { gates, c * forget, sum_of_rows(gates, has_bias) };
 }
 
-std::tuple<Tensor, Tensor> gru(const Tensor &input, const Tensor &hidden, const Tensor &hx, const Optional &b1,
-	const Optional &b2)
+std::tuple<Tensor, Tensor> gru(
+	const Tensor &input, const Tensor &hidden, const Tensor &hx, const Optional &b1, const Optional &b2)
 {
 	const auto i = plus(input, b1).chunk(3, 1), h = plus(hidden, b2).chunk(3, 1);
 	const Tensor reset = (i[0] + h[0]).sigmoid(), update = (i[1] + h[1]).sigmoid();
@@ -163,7 +164,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor &grad, const Tensor &i
 		of_weight.defined() ? of_weight.to(weight->scalar_type()) : Tensor() };
 }
 
-// --- softmax: autocast asks for results in float of inputs in half types ----------------------------------------------
+// --- softmax: autocast asks for results in float of inputs in half types
+// ----------------------------------------------
 
 Tensor on_cpu(const char *name, torch::jit::Stack stack)
 {

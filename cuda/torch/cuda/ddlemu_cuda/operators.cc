@@ -55,10 +55,7 @@ c10::Allocator *allocator_of_gpu()
 
 // GpuMemory gives the CPU's kernels memory of the current GPU, when they resize a tensor that aliases such memory.
 struct GpuMemory : c10::Allocator {
-	c10::DataPtr allocate(size_t bytes) override
-	{
-		return on(c10::kCPU, allocator_of_gpu()->allocate(bytes));
-	}
+	c10::DataPtr allocate(size_t bytes) override { return on(c10::kCPU, allocator_of_gpu()->allocate(bytes)); }
 	void copy_data(void *to, const void *from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 
@@ -282,8 +279,8 @@ private:
 			if (known.first.is_alias_of(original))
 				return known.second;
 		c10::DataPtr memory(original.mutable_data(), c10::kCPU);
-		storages_.emplace_back(original, make_storage(std::move(memory), original.nbytes(), gpu_memory(),
-			original.resizable()));
+		storages_.emplace_back(original,
+			make_storage(std::move(memory), original.nbytes(), gpu_memory(), original.resizable()));
 		return storages_.back().second;
 	}
 
@@ -423,7 +420,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library)
 		const auto op = dispatcher.findSchema(name);
 		if (!op || name.name.rfind("aten::", 0) != 0 || kKept.count(text(name)))
 			continue;
-		library.impl(text(name).c_str(), op->hasComputedKernelForDispatchKey(DispatchKey::CPU)
+		library.impl(text(name).c_str(),
+			op->hasComputedKernelForDispatchKey(DispatchKey::CPU)
 				? torch::CppFunction::makeFromBoxedFunction<&on_cpu>()
 				: torch::CppFunction::makeFromBoxedFunction<&refuse>());
 	}

@@ -358,7 +358,7 @@ func TestRefused(t *testing.T) {
 		"same id":     {file(message(1, 4, 5, nil), message(1, 4, 5, nil)), one, "two nodes have the id 1"},
 		"comm_type":   {file(message(1, 7, 0, nil, coll(77, 8)...)), one, "comm_type 77 is not known"},
 		"no ranks":    {good, input.Options{OneForAll: true}, "add --ranks N"},
-		"not for all": {good, input.Options{Ranks: 2}, "give those of all"},
+		"not for all": {good, input.Options{Ranks: 2}, "give the traces of all"},
 		"to itself": {file(message(1, 5, 0, nil, attr("comm_dst", 7, 0, ""))), one,
 			"a message from rank 0 to rank 0"},
 	} {

@@ -181,7 +181,7 @@ func TestRefused(t *testing.T) {
 			callLine(8, "AllReduce", 0, 1, 7, 0, 0, "0x2", 2, "0x0"), input.Options{OneForAll: true},
 			"has 3 ranks and the log has calls of 2"},
 		"missing": {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{},
-			"a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or that of one alone, or the whole log if it was cut"},
+			"a communicator has 3 ranks and the log has calls of 2: give the logs of all ranks, or the log of one alone, or the whole log if it was cut"},
 		"type": {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true},
 			"log0:1: AllReduce: datatype 70"},
 		"no peer": {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1),

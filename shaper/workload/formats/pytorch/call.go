@@ -53,7 +53,7 @@ func MissingRanks(ranks int, what string, given func(rank int) bool) error {
 			missing = append(missing, r)
 		}
 	}
-	return fmt.Errorf("the job had %d ranks, and no %s is of %s: give the %[2]ss of all ranks, or that of one alone, "+
+	return fmt.Errorf("the job had %d ranks, and no %s is of %s: give the %[2]ss of all ranks, or of one rank, "+
 		"which then stands for all (--spmd)", ranks, what, missing)
 }
 
