@@ -54,11 +54,15 @@ func Nearest(word string, candidates []string) []string {
 	word = strings.ToLower(word)
 	var near []scored
 	for _, c := range candidates {
+		most := max(2, len(c)/2)
+		if len(word)-len(c) > most { // the distance is at least this, and would take much memory of a long word
+			continue
+		}
 		d := Distance(word, strings.ToLower(c))
 		if strings.Contains(c, word) && word != "" {
 			d = min(d, 1)
 		}
-		if d <= max(2, len(c)/2) {
+		if d <= most {
 			near = append(near, scored{c, d})
 		}
 	}

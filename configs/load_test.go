@@ -114,4 +114,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("Nearest(%q) = %v, want %v first", word, got, want)
 		}
 	}
+	if n := testing.AllocsPerRun(1, func() { Nearest(strings.Repeat("4d", 1<<19), []string{"p4d"}) }); n > 8 {
+		t.Errorf("a name of 1 MiB makes %v allocations", n)
+	}
 }

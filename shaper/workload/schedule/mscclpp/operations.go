@@ -212,6 +212,9 @@ func (r *reader) operation(gpu int, b *threadBlock, o *op, iteration, unit int) 
 			return x, fmt.Errorf("semaphore %d: the GPU has %d", s, n)
 		}
 	}
+	if n := max(len(o.Channels), len(o.Src), len(o.Dst)); n > mostNamed {
+		return x, fmt.Errorf("%d channels, sources or destinations are too many for an operation: at most %d", n, mostNamed)
+	}
 	for _, list := range []struct {
 		chunks []chunk
 		spans  *[]span

@@ -123,7 +123,10 @@ const (
 	reusedScratch  = 1 << 26 // bytes of the scratch buffer with reuse_resources
 )
 
-const mostGroup = 1024 // thread blocks of a group, more than any GPU holds
+const (
+	mostGroup = 1024 // thread blocks of a group, more than any GPU holds
+	mostNamed = 1024 // channels, sources or destinations of an operation, more than a thread block has
+)
 
 // parse reads the file. Older names of its keys get the newer ones.
 func parse(data []byte) (*plan, error) {

@@ -180,6 +180,16 @@ func replace(t *testing.T, name, before, after string) string {
 	return strings.Replace(text, before, after, 1)
 }
 
+// An operation cannot name so many channels that the memory for their steps is much more than the file.
+func TestManyChannels(t *testing.T) {
+	text := replace(t, "put_allgather", `"channel_ids":[0,1,2],"channel_type":"memory"`,
+		`"channel_ids":[0`+strings.Repeat(",0", 1024)+`],"channel_type":"memory"`)
+	if _, err := mscclpp.Read([]byte(text)); err == nil ||
+		!strings.Contains(err.Error(), "1025 channels, sources or destinations are too many") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What cannot end is a mistake that says who waits for what.
 func TestMistakes(t *testing.T) {
 	signal := `{"name":"signal","channel_ids":[0,1,2],"channel_type":"memory"}`
