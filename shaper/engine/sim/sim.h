@@ -53,7 +53,8 @@ enum ddlemu_sim_class {
 enum ddlemu_sim_point {
 	DDLEMU_SIM_STEPS, // of flows; an occurrence is a time
 	DDLEMU_SIM_POSTS, // of flows; an occurrence is a time and a round
-	DDLEMU_SIM_CHANNELS, // of a kernel that begins; an occurrence is a kernel of a rank, and those that began before
+	DDLEMU_SIM_CHANNELS, // of a kernel that begins; an occurrence is a kernel of a rank, and those that began
+			     // before
 };
 
 // What the loop knows of a flow.
