@@ -244,11 +244,11 @@ func TestPendingNamesTheRank(t *testing.T) {
 // What ranks wait for is printed while they wait.
 func TestStallIsTold(t *testing.T) {
 	args := []string{"run", "--profile", "eth10", "--clock", "real", "--set", "time_scale=4", "--soft-cuda", "--stall",
-		"60ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
-	out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput()
+		"500ms", "--trace", filepath.Join(t.TempDir(), "t"), "--", compile(t, "threads"), "stall"}
+	out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=1500000"}, args...).CombinedOutput()
 	if err != nil ||
 		!regexp.MustCompile(
-			`(?s)no rank has posted anything for 60ms; what the ranks wait for .*AllReduce #\d+ on communicator .*rank 0  rank 1`).Match(out) {
+			`(?s)no rank has posted anything for 500ms; what the ranks wait for .*AllReduce #\d+ on communicator .*rank 0  rank 1`).Match(out) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
