@@ -157,10 +157,11 @@ func (f *Flow) Close() error { return errors.Join(f.from.Close(), f.to.Close()) 
 // stop of the receiver that would be too high a rate.
 func (f *Flow) Rate(d time.Duration) (float64, error) {
 	block := make([]byte, 256<<10)
-	if err := f.discard(block, d); err != nil {
+	start, err := f.discard(block, d)
+	if err != nil {
 		return 0, err
 	}
-	bytes, start := 0, time.Now()
+	bytes := 0
 	for time.Since(start) < d {
 		n, err := f.to.Read(block)
 		if err != nil {
@@ -171,18 +172,19 @@ func (f *Flow) Rate(d time.Duration) (float64, error) {
 	return 8 * float64(bytes) / time.Since(start).Seconds(), nil
 }
 
-// discard reads until all that has come is read, at most for a time.
-func (f *Flow) discard(block []byte, most time.Duration) error {
-	for start := time.Now(); time.Since(start) < most; {
+// discard reads until all that has come is read, at most for a time. It returns when the last read began: what comes
+// later, also while this program is stopped, is not more than the rate times the time since then.
+func (f *Flow) discard(block []byte, most time.Duration) (last time.Time, err error) {
+	for start := time.Now(); ; {
+		last = time.Now()
 		n, err := f.to.Read(block)
 		if err != nil {
-			return fmt.Errorf("receive: %w", err)
+			return last, fmt.Errorf("receive: %w", err)
 		}
-		if n < len(block) {
-			return nil
+		if n < len(block) || time.Since(start) > most {
+			return last, nil
 		}
 	}
-	return nil
 }
 
 // Payload returns the rate of payload in bits per second that TCP over IPv4, without timestamps, has at a line rate.
