@@ -76,7 +76,8 @@ func (b *builder) buildRuntime() ([]string, error) {
 	if err := b.cc.link(b.lib(runtimeLibrary), b.runtime, flags, []string{exports}); err != nil {
 		return nil, err
 	}
-	needs := append(soname(driverLibrary), "-Wl,--no-as-needed", b.lib(runtimeLibrary))
+	needs := append(soname(driverLibrary), "-Wl,-rpath,$ORIGIN", "-Wl,--enable-new-dtags", "-Wl,--no-as-needed",
+		b.lib(runtimeLibrary))
 	if err := b.cc.link(b.lib(driverLibrary), nil, needs, []string{b.lib(runtimeLibrary)}); err != nil {
 		return nil, err
 	}
