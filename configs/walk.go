@@ -23,8 +23,8 @@ type origins map[string]string
 func (o origins) place(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Where = o.of(e.Field)
-		if e.Where == o[e.Field] && !strings.HasPrefix(e.Where, o[""]) && !strings.Contains(e.Where, ":") {
-			e.Field = "" // Where is the flag or variable of this field alone, which names it
+		if e.Where == o[e.Field] && !strings.Contains(e.Where, ":") {
+			e.Field = "" // Where is no line of a file, but the flag or variable of this field alone, which names it
 		}
 	}
 	return err

@@ -113,13 +113,13 @@ func TestFasterThanPorts(t *testing.T) {
 		{"none", nil, ""},
 		{"slower", []configs.LinkOverride{rate("node0:node1", units.Mbps)}, ""},
 		{"one direction", []configs.LinkOverride{rate("node1>node2", 200*units.Gbps)},
-			"link node1:node2: its bandwidth is 200Gbps, but that of port node1 tx is 100Gbps: "},
+			"link node1:node2: its bandwidth is 200Gbps, but port node1 tx has 100Gbps: "},
 		{"unlimited", []configs.LinkOverride{rate("node0:node1", units.Unlimited)},
-			"link node0:node1 (and 1 other): its bandwidth is unlimited, but that of port node0 tx is 100Gbps: "},
+			"link node0:node1 (and 1 other): its bandwidth is unlimited, but port node0 tx has 100Gbps: "},
 		{"a node as a whole", []configs.LinkOverride{rate("node0", 200*units.Gbps)}, ""},
 		{"a slower node", []configs.LinkOverride{rate("node0", units.Gbps)}, ""},
 		{"a slower node's link", []configs.LinkOverride{rate("node0", units.Gbps), rate("node1>node0", 2*units.Gbps)},
-			"link node1:node0: its bandwidth is 2Gbps, but that of port node0 rx is 1Gbps: "},
+			"link node1:node0: its bandwidth is 2Gbps, but port node0 rx has 1Gbps: "},
 	} {
 		f := config(3, 1)
 		f.Link.Bandwidth = 100 * units.Gbps

@@ -24,6 +24,9 @@ type PlannedChange struct {
 // hops. While several faults are in force on a hop, they change different parameters. f must be as [New] made it. An
 // error that the user can correct is a *configs.Error.
 func (f *Fabric) PlannedChanges() ([]PlannedChange, error) {
+	if len(f.Config.Faults) == 0 {
+		return nil, nil
+	}
 	byHop, err := f.faultsByHop()
 	if err != nil {
 		return nil, err
@@ -44,11 +47,15 @@ func (f *Fabric) PlannedChanges() ([]PlannedChange, error) {
 
 // faultsByHop are the places of the faults that change each hop.
 func (f *Fabric) faultsByHop() ([][]int, error) {
-	byHop := make([][]int, len(f.Hops))
+	byHop, changes := make([][]int, len(f.Hops)), 0
 	for i := range f.Config.Faults {
 		hops, err := f.Select(f.Config.Faults[i].Match)
 		if err != nil {
 			return nil, faultError(i, err)
+		}
+		if changes += 2 * len(hops); changes > link.MaxPlannedChanges {
+			return nil, faultError(i, fmt.Errorf("with the faults before it, links and ports change more than %d times: give "+
+				"fewer faults, or match fewer links", link.MaxPlannedChanges))
 		}
 		for _, hop := range hops {
 			byHop[hop] = append(byHop[hop], i)

@@ -64,10 +64,15 @@ func TestPlannedChangesRefused(t *testing.T) {
 			"faults[1]: changes at 5ns what faults[0] has changed on node0:node1"},
 		"a share of no rate": {units.Unlimited, []configs.Fault{{At: 1, Rate: 0.5,
 			LinkOverride: configs.LinkOverride{Match: "node0:node1"}}}, "faults[0].rate: node0:node1 has no rate"},
+		"too many changes": {units.Gbps, []configs.Fault{fault(1, 1, "*", down), fault(5, 1, "*", down),
+			fault(9, 1, "*", down)}, "faults[1]: with the faults before it, links and ports change more than 65536 times"},
 		"too much latency": {units.Gbps, []configs.Fault{{At: 1, AddLatency: configs.MaxLatency,
 			LinkOverride: configs.LinkOverride{Match: "node0:node1"}}}, "faults[0].latency: "},
 	} {
 		c := config(2, 1)
+		if name == "too many changes" {
+			c = config(128, 1)
+		}
 		c.Link.Bandwidth, c.Faults = tc.bandwidth, tc.faults
 		if _, err := New(&c); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)

@@ -39,6 +39,9 @@ type Block struct {
 	DownSince int64
 }
 
+// MaxPlannedChanges is the most planned changes that a fabric may have.
+const MaxPlannedChanges = 1 << 16
+
 // PlannedChange is struct ddlemu_planned_change of link.h.
 type PlannedChange struct {
 	Time       int64 // ns of the fabric's clock

@@ -83,7 +83,7 @@ func (h *header) plausible() bool {
 	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode &&
 		h.nics() <= maxNICs &&
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
-		h.Hops <= maxHops && h.Links <= h.Hops && h.Planned <= maxPlanned &&
+		h.Hops <= maxHops && h.Links <= h.Hops && h.Planned <= link.MaxPlannedChanges &&
 		h.Blocks == blocksFor(int(h.Hops), int(h.Planned)) &&
 		(h.Planned == 0 || h.VirtualClock != 0) &&
 		int(h.Paths) == h.nics()*h.nics() &&

@@ -241,8 +241,8 @@ func (s *Spec) checkPlanned() error {
 	switch {
 	case len(s.Planned) > 0 && !s.Virtual:
 		return errors.New("planned changes of links need a virtual clock")
-	case len(s.Planned) > maxPlanned:
-		return fmt.Errorf("%d planned changes of links are too many: at most %d", len(s.Planned), maxPlanned)
+	case len(s.Planned) > link.MaxPlannedChanges:
+		return fmt.Errorf("%d planned changes of links are too many: at most %d", len(s.Planned), link.MaxPlannedChanges)
 	}
 	last := int64(clock.Start)
 	for _, c := range s.Planned {

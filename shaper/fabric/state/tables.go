@@ -15,7 +15,6 @@ const (
 	maxParticipants = 512
 	maxEvents       = 256
 	maxJobs         = 16
-	maxPlanned      = 1 << 16
 	maxLinkStats    = 24 << 20
 	maxConfig       = 1 << 20
 	page            = 4096

@@ -139,7 +139,7 @@ Page: docs/measuring.md`,
 	}
 	o.AddFlags(g, cmd.Flags())
 	return cli.Ruled(cmd,
-		slices.Concat(runRules, []cli.Rule{budgetRule, cli.AtMostOne("json csv", ""), cli.Least("iters", 1),
+		slices.Concat(stallRules, []cli.Rule{budgetRule, cli.AtMostOne("json csv", ""), cli.Least("iters", 1),
 			cli.Least("warmup_iters run_cycles", 0), cli.Least("join", time.Nanosecond)})...)
 }
 

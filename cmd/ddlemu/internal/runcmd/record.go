@@ -64,7 +64,7 @@ Page: docs/replay.md`,
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
 	const printed = "what the command prints goes to standard output"
-	return cli.Ruled(cmd, slices.Concat(runRules, []cli.Rule{
+	return cli.Ruled(cmd, slices.Concat(stallRules, []cli.Rule{
 		cli.Required("COMMAND from", "there is no job"), cli.AtMostOne("COMMAND from", ""),
 		cli.Needs("!from", "output", printed), cli.Excludes("COMMAND", "output=-", printed),
 	})...)

@@ -97,7 +97,8 @@ Page: docs/jobs.md`,
 	}
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
-	return cli.Ruled(cmd, runRules...)
+	return cli.Ruled(cmd, slices.Concat(stallRules, []cli.Rule{
+		cli.Excludes("torch-alias", "cuda", "the alias is for CPU tensors")})...)
 }
 
 // The errors of a command that succeeded without the fabric. Nothing of what it measured is emulated.
@@ -466,9 +467,6 @@ func (o *runOptions) deviceCount(c *configs.Fabric, args []string, getenv func(s
 // torch returns the environment by which PyTorch finds the backend ddlemu, or with --cuda the software CUDA. With a GPU
 // it needs none.
 func (o *runOptions) torch(g *cli.Global, layout locate.Layout, libs locate.Libraries, gpu bool) ([]string, error) {
-	if o.CUDA && o.TorchAlias != "" {
-		return nil, cli.BadInput("--torch-alias is for CPU tensors: leave it out, or leave out --cuda")
-	}
 	if o.CUDA {
 		env, err := layout.CUDATorchEnv(libs, g.Getenv)
 		if err != nil {

@@ -77,8 +77,8 @@ func addStallFlag(fs *pflag.FlagSet, after *time.Duration) {
 		"with --trace: print what the ranks wait for if none has posted anything for this `time` (0: never)")
 }
 
-// runRules are the rules for the flags of commands that run ranks.
-var runRules = []cli.Rule{cli.Least("stall", 0), cli.Needs("stall", "trace", "it reads what the ranks record")}
+// stallRules are the rules for --stall.
+var stallRules = []cli.Rule{cli.Least("stall", 0), cli.Needs("stall", "trace", "it reads what the ranks record")}
 
 // stallWatch finds out that nothing goes on any more.
 type stallWatch struct {

@@ -164,8 +164,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor &grad, const Tensor &i
 		of_weight.defined() ? of_weight.to(weight->scalar_type()) : Tensor() };
 }
 
-// --- softmax: autocast asks for results in float of inputs in half types
-// ----------------------------------------------
+// --- softmax: autocast asks for results in float of inputs in half types --------------------------------------------
 
 Tensor on_cpu(const char *name, torch::jit::Stack stack)
 {

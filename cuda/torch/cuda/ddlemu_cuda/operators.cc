@@ -101,7 +101,7 @@ public:
 			restore(s, offset);
 		s.offset = offset;
 		s.before[offset] = s.cpu.clone();
-		if (s.before.size() > kKept)
+		if (s.before.size() > kMostStates)
 			s.before.erase(s.before.begin());
 		return s.cpu;
 	}
@@ -118,7 +118,7 @@ public:
 private:
 	static constexpr uint64_t kNone = UINT64_MAX;
 	static constexpr uint64_t kStep = 4; // PyTorch wants a multiple of 4
-	static constexpr size_t kKept = 4096; // states, of 2.5 kB each
+	static constexpr size_t kMostStates = 4096; // of 2.5 kB each
 
 	struct State {
 		uint64_t seed, offset;
@@ -391,8 +391,8 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor &input, double p, st
 }
 
 // The kernels of the CUDA key that launch nothing: they make tensors, or change only their shapes.
-const std::set<std::string> kKept = { "as_strided", "empty.memory_format", "empty_strided", "view", "view.dtype",
-	"_reshape_alias", "unfold", "set_", "set_.source_Storage", "set_.source_Storage_storage_offset",
+const std::set<std::string> kLaunchNothing = { "as_strided", "empty.memory_format", "empty_strided", "view",
+	"view.dtype", "_reshape_alias", "unfold", "set_", "set_.source_Storage", "set_.source_Storage_storage_offset",
 	"set_.source_Tensor", "resize_", "record_stream", "is_pinned", "_pin_memory", "is_set_to",
 	"_local_scalar_dense", "_efficientzerotensor", "copy_", "native_dropout" };
 
@@ -418,7 +418,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library)
 	auto &dispatcher = c10::Dispatcher::singleton();
 	for (const c10::OperatorName &name : dispatcher.getRegistrationsForDispatchKey(DispatchKey::CUDA)) {
 		const auto op = dispatcher.findSchema(name);
-		if (!op || name.name.rfind("aten::", 0) != 0 || kKept.count(text(name)))
+		if (!op || name.name.rfind("aten::", 0) != 0 || kLaunchNothing.count(text(name)))
 			continue;
 		library.impl(text(name).c_str(),
 			op->hasComputedKernelForDispatchKey(DispatchKey::CPU)
