@@ -5,18 +5,21 @@ package job
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/engine/link"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/state"
+	"github.com/ddlemu/ddlemu/shaper/fabric/verdict"
 )
 
 // faults makes the changes of links that the faults of a fabric with a real clock plan. The virtual clock makes its
 // changes itself.
 type faults struct {
 	end, ended chan struct{}
+	failed     atomic.Pointer[string] // why a change was not made
 }
 
 // startFaults starts to make them; nil if there is none to make.
@@ -34,13 +37,24 @@ func (j *Job) startFaults() (*faults, error) {
 				return
 			}
 			if err := j.makeFaults(planned[:n]); err != nil {
-				j.file.Event(fmt.Sprintf("faults at %v were not made: %v", planned[0].At, err))
+				text := fmt.Sprintf("the faults at %v and later were not made: %v", planned[0].At, err)
+				x.failed.Store(&text)
 				return
 			}
 			planned = planned[n:]
 		}
 	}()
 	return x, nil
+}
+
+// judge makes a run INVALID whose faults were not made.
+func (x *faults) judge(v *verdict.Verdict) {
+	if x == nil {
+		return
+	}
+	if text := x.failed.Load(); text != nil {
+		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: *text})
+	}
 }
 
 // stop ends the changes, and waits until none is being made.
@@ -82,7 +96,7 @@ func (j *Job) makeFaults(planned []fabric.PlannedChange) error {
 				configs.LinkDifference(fabric.LinkOf(before), fabric.LinkOf(c.Spec)))
 		}
 	}
-	j.faultsMade.Add(uint64(len(planned)))
+	j.faultsMade.Add(int64(len(planned)))
 	if err := j.file.Change(specs); err != nil {
 		return err
 	}

@@ -53,15 +53,15 @@ type Job struct {
 	private bool
 	daemon  int             // process id of the daemon, 0 if there is none
 	guard   int             // process id of the guard, 0 if there is none
-	changes uint64          // of links before the job began
+	changes int64           // of links before the job began
 	since   time.Duration   // of the fabric, when the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 	load    *host.LoadWatch // of this host since the job began
 	exits   []int           // ranks that are expected to die, or to end with a status that is not 0
 	stuck   atomic.Bool     // EndIfStuck has ended the programs
 
-	faults     *faults       // of a fabric with a real clock; nil if it has none
-	faultsMade atomic.Uint64 // changes of links that faults have made
+	faults     *faults      // of a fabric with a real clock; nil if it has none
+	faultsMade atomic.Int64 // changes of links that faults have made
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
@@ -169,14 +169,15 @@ func (j *Job) StopWith(ctx context.Context) (done func()) {
 }
 
 // unplanned counts the changes of links that no fault of the fabric's configuration has made.
-func (j *Job) unplanned() uint64 {
-	return j.file.Changes() - uint64(len(j.file.Planned())) - j.faultsMade.Load()
+// It is lower while a fault is being made.
+func (j *Job) unplanned() int64 {
+	return int64(j.file.Changes()) - int64(len(j.file.Planned())) - j.faultsMade.Load()
 }
 
 // LinkChanges says that links were changed, by `ddlemu shape` or else, since the job began, and how; "" if they were
 // not. Faults of the fabric's configuration are not among them.
 func (j *Job) LinkChanges() string {
-	if j.unplanned() == j.changes {
+	if j.unplanned() <= j.changes {
 		return ""
 	}
 	var changes []string
@@ -244,7 +245,7 @@ func (j *Job) RemoveLimits() error {
 	if err := j.file.Change(specs); err != nil {
 		return err
 	}
-	j.changes += uint64(len(specs)) // these are the job's own
+	j.changes += int64(len(specs)) // these are the job's own
 	return nil
 }
 
@@ -267,6 +268,7 @@ func (j *Job) Verdict() verdict.Verdict {
 		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name +
 			" was taken down while the job ran"})
 	}
+	j.faults.judge(&v)
 	v.Notes = append(v.Notes, j.faultNotes()...)
 	return v
 }
