@@ -23,6 +23,9 @@ type Fault struct {
 	AddLatency time.Duration `yaml:"add_latency,omitempty"` // more latency
 
 	LinkOverride `yaml:",inline"`
+
+	// Where is the place at which it is given, such as plan.yaml:3, for errors that only package fabric finds.
+	Where string `yaml:"-"`
 }
 
 // MaxFaults is the number of faults that a fabric may have, and MaxFaultTime the largest of their times.
@@ -34,7 +37,10 @@ const (
 // fields reads the keys of a fault.
 func (x *Fault) fields(d *decoder) []field {
 	return append([]field{
-		{"at", scalar(d, &x.At, ParseDuration)},
+		{"at", func(path string, n *yaml.Node) error {
+			x.Where = d.at(n)
+			return scalar(d, &x.At, ParseDuration)(path, n)
+		}},
 		{"for", scalar(d, &x.For, ParseDuration)},
 		{"match", scalar(d, &x.Match, text)},
 		{"rate", scalar(d, &x.Rate, parseFloat)},

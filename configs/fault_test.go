@@ -34,7 +34,8 @@ func TestFaultsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(f.Faults) != 2 || f.Faults[0].At != 3*time.Millisecond || f.Faults[0].End() != 5*time.Millisecond ||
-		*f.Faults[0].Up || f.Faults[1].Match != "node1" {
+		*f.Faults[0].Up || f.Faults[1].Match != "node1" ||
+		!strings.HasSuffix(f.Faults[1].Where, "plan.yaml:3") {
 		t.Errorf("%+v", f.Faults)
 	}
 	l := Link{Bandwidth: 10 * units.Gbps, Latency: 5 * time.Microsecond}

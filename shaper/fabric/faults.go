@@ -51,10 +51,10 @@ func (f *Fabric) faultsByHop() ([][]int, error) {
 	for i := range f.Config.Faults {
 		hops, err := f.Select(f.Config.Faults[i].Match)
 		if err != nil {
-			return nil, faultError(i, err)
+			return nil, f.faultError(i, err)
 		}
 		if changes += 2 * len(hops); changes > link.MaxPlannedChanges {
-			return nil, faultError(i, fmt.Errorf("with the faults before it, links and ports change more than %d times: give "+
+			return nil, f.faultError(i, fmt.Errorf("with the faults before it, links and ports change more than %d times: give "+
 				"fewer faults, or match fewer links", link.MaxPlannedChanges))
 		}
 		for _, hop := range hops {
@@ -99,7 +99,7 @@ func (f *Fabric) during(hop int, faults []int, at time.Duration) (link.Spec, err
 			continue
 		}
 		if x.Rate > 0 && without.Bandwidth == 0 {
-			return h.Spec, faultError(i, configs.Errorf("rate", "%s has no rate that could be lower: give bandwidth",
+			return h.Spec, f.faultError(i, configs.Errorf("rate", "%s has no rate that could be lower: give bandwidth",
 				f.HopName(hop)))
 		}
 		p := x.Patch(&without)
@@ -107,20 +107,20 @@ func (f *Fabric) during(hop int, faults []int, at time.Duration) (link.Spec, err
 			y := &f.Config.Faults[j]
 			other := y.Patch(&without)
 			if at >= y.At && at < y.End() && p.Overlaps(&other) {
-				return h.Spec, faultError(i, fmt.Errorf("changes at %v what faults[%d] has changed on %s: let one end "+
+				return h.Spec, f.faultError(i, fmt.Errorf("changes at %v what faults[%d] has changed on %s: let one end "+
 					"before the other begins", at, j, f.HopName(hop)))
 			}
 		}
 		var err error
 		if h.Spec, err = f.patched(h, p); err != nil {
-			return h.Spec, faultError(i, err)
+			return h.Spec, f.faultError(i, err)
 		}
 	}
 	return h.Spec, nil
 }
 
 // faultError is an error about a fault.
-func faultError(i int, err error) error {
+func (f *Fabric) faultError(i int, err error) error {
 	field := fmt.Sprintf("faults[%d]", i)
 	if e, ok := errors.AsType[*configs.Error](err); ok {
 		if e.Field != "" {
@@ -128,5 +128,5 @@ func faultError(i int, err error) error {
 		}
 		err = e.Err
 	}
-	return &configs.Error{Field: field, Err: err}
+	return &configs.Error{Where: f.Config.Faults[i].Where, Field: field, Err: err}
 }
